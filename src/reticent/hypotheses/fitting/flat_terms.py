@@ -55,7 +55,8 @@ class FlatTerms:
         """
         lengths = [prod(s) if kept is None else kept.size for s, kept in zip(shapes, tables.kept, strict=True)]
         ends = np.cumsum([0, *lengths]).tolist()
-        sets = [slice(a, b) for a, b in pairwise(ends)]
+        self._sets = sets = [slice(a, b) for a, b in pairwise(ends)]
+        self._shapes = list(shapes)
         self._tables, self._size = tables, packing.size
         self._base = np.zeros(tables.size)
         for place, logs, kept in zip(sets, base, tables.kept, strict=False):
@@ -81,6 +82,12 @@ class FlatTerms:
             for axis in range(len(shape))
         ]
         self._axes = np.array(axes, dtype=np.int64).reshape(-1, 4)
+
+    def marginals(self, flat: np.ndarray) -> list[np.ndarray]:
+        """Of every set the cells that the vector holds; all of them as a table."""
+        tables = self._tables.evaluate(self._spread(flat, self._base.copy()))
+        parts = zip(self._sets, self._shapes, self._tables.kept, strict=True)
+        return [tables[place].reshape(shape) if kept is None else tables[place] for place, shape, kept in parts]
 
     def expected(self, flat: np.ndarray) -> np.ndarray:
         """Every term's statistic at some parameters."""

@@ -370,6 +370,22 @@ class FitProblem:
         """The same part of the numbers of all cells of a marginal."""
         return self.packing.of_term(self._numbers[attributes], table)
 
+    def held_marginals(self, flat: np.ndarray) -> list[np.ndarray]:
+        """Of every set what the engine holds: all cells, or of a large set those that have a record."""
+        if self._flat is not None:
+            return self._flat.marginals(flat)
+        return self._engine.evaluate(self.potentials(flat))[1]
+
+    def rescale(self, attributes: Set, flat: np.ndarray, ratio: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Multiply the engine's probabilities by `ratio(marginal)` of what it holds of a set; `flat` follows."""
+        assert isinstance(self._engine, Rescaling)
+        index, number = self._place[attributes], self._numbers[attributes]
+        logs, part = np.log(self._engine.rescale(index, ratio)), flat[self.places[number]]
+        if logs.size == part.size:
+            part += logs.ravel()
+        else:
+            part[self._engine.held(index, np.arange(part.size))] += logs
+
     @property
     def cells(self) -> int:
         """Numbers of all terms, with those of cells that no record has."""

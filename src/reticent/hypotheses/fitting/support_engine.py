@@ -93,8 +93,13 @@ class SupportEngine:
         """Of every set, whether a cell has a record."""
         return [cells > 0 for cells in self._shaped(self.flat.occupied())]
 
+    def held(self, index: int, table: np.ndarray) -> np.ndarray:
+        """Of a set's table the cells that have a record; all of a small one."""
+        kept = self.flat.kept[index]
+        return table if kept is None else np.ravel(table)[kept]
+
     def rescale(self, index: int, ratio: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Multiply p by `ratio(marginal)` of one set, without making it add up to one again."""
+        """Multiply p by `ratio(marginal)` of the held cells of one set, without making it add up to one again."""
         return self.flat.rescale(index, self._shapes[index], ratio)
 
     def _joined(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
@@ -196,14 +201,14 @@ class RecordTables:
         return self._summed(np.ones(self._log_base.size))
 
     def rescale(self, index: int, shape: tuple[int, ...], ratio: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Multiply the probabilities by `ratio(marginal)` of one set of this shape."""
+        """Multiply the probabilities by `ratio(marginal)` of the held cells of one set of this shape."""
         home, listed = self._home[index]
-        places, inside = self._records[home], self._index[listed] - np.uint32(self.places[index].start)
-        kept = self.kept[index]
-        inside = inside if kept is None else kept[inside]
-        counts = np.bincount(places, weights=self.probabilities, minlength=inside.size)
-        factor = ratio(np.bincount(inside, weights=counts, minlength=prod(shape)).reshape(shape))
-        self.probabilities *= np.ravel(factor)[inside][places]
+        records, held = self._records[home], self.places[index]
+        inside = self._index[listed] - np.uint32(held.start)
+        counts = np.bincount(records, weights=self.probabilities, minlength=inside.size)
+        marginal = np.bincount(inside, weights=counts, minlength=held.stop - held.start)
+        factor = ratio(marginal.reshape(shape) if self.kept[index] is None else marginal)
+        self.probabilities *= np.ravel(factor)[inside][records]
         return factor
 
     def _read(self, tables: np.ndarray) -> np.ndarray:
