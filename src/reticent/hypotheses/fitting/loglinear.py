@@ -54,6 +54,7 @@ from reticent.hypotheses.fitting.proportional import Rescaling, consistent_margi
 from reticent.hypotheses.fitting.quasi_newton import Diagonal, Preconditioner
 from reticent.hypotheses.fitting.repeats import joined_distance
 from reticent.hypotheses.fitting.smoothness import SmoothPart, cosine_table, smooth_part
+from reticent.hypotheses.one_thread import on_one_thread
 from reticent.queries.linear import Marginal, Residual
 
 if TYPE_CHECKING:
@@ -607,6 +608,7 @@ def _missed(term: Term, cells: np.ndarray, beyond: float) -> np.ndarray:
     return (wanted - cells > beyond * term.sd * term.noise_kept) & (wanted > e * cells) & (cells > 0)
 
 
+@on_one_thread
 def fit_loglinear(
     measurements: Sequence[Measurement],
     domain: Domain,

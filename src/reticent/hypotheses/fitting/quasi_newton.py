@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 __all__ = ["DescentResult", "Diagonal", "Objective", "Pairs", "Preconditioner", "descend"]
 
 _SUFFICIENT = 1e-4
 _SMALLEST_STEP = 1e-10
 _WINDOW = 10
-_LIBRARIES = ThreadpoolController()
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,6 @@ class Pairs:
         return direction
 
 
-@_LIBRARIES.wrap(limits=1, user_api="blas")
 def descend(
     objective: Objective,
     start: np.ndarray,
@@ -120,9 +117,6 @@ def descend(
     """Minimise until `gap_bound(gradient) <= tolerance`; give up when ten steps gain less than `progress`.
 
     `pairs` of an earlier descent of the same objective go on, so that a new preconditioner need not learn them again.
-
-    Linear algebra keeps to one thread: products this short gain nothing from more, and on a busy machine the others
-    spin (twenty times the processor time, measured).
     """
     point, gradient_of = start, objective.gradient
     value = objective.value(point)

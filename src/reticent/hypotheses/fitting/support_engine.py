@@ -213,20 +213,22 @@ class RecordTables:
 
     def _read(self, tables: np.ndarray) -> np.ndarray:
         """Of every record, the sum of its cells of all tables."""
-        from reticent.hypotheses.support_kernels import read_cells, read_off
+        from reticent.hypotheses.support_kernels import in_two, read_cells, read_off
 
         values = np.zeros(self._cells)
         read_cells(tables, self._index, self._links, values)
         total = np.zeros(self._log_base.size)
-        read_off(self._records, values, self._starts, total)
+        work = self._records.size
+        in_two(lambda a, b: read_off(self._records, values, self._starts, total, a, b), total.size, work)
         return total
 
     def _summed(self, weights: np.ndarray) -> np.ndarray:
         """The adjoint: of every cell of all tables, the weight of its records."""
-        from reticent.hypotheses.support_kernels import add_up, sum_cells
+        from reticent.hypotheses.support_kernels import add_up, in_two, sum_cells
 
         sums = np.zeros(self._cells)
-        add_up(self._records, weights, self._starts, sums)
+        rows, work = len(self._records), self._records.size
+        in_two(lambda a, b: add_up(self._records, weights, self._starts, sums, a, b), rows, work)
         tables = np.zeros(self.size)
         sum_cells(sums, self._index, self._links, tables)
         return tables
