@@ -15,7 +15,8 @@ from threadpoolctl import threadpool_limits
 __all__ = ["on_one_thread"]
 
 
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def on_one_thread(function: Callable[P, T]) -> Callable[P, T]:

@@ -244,13 +244,15 @@ class SupportHypothesis:
         from reticent.hypotheses.fitting.support_engine import SupportEngine
 
         domain, shared = self._domain, options.get("method") != "staged"
+        made: list[SupportEngine] = []
 
         def engine(sets: Sequence[tuple[str, ...]]) -> SupportEngine:
             axis_sets = [tuple(map(domain.index, names)) for names in sets]
-            return SupportEngine(domain.shape, axis_sets, self._cells_of, -self._log_density, shared=shared)
+            made[:] = [SupportEngine(domain.shape, axis_sets, self._cells_of, -self._log_density, shared=shared)]
+            return made[0]
 
         model, report = fit_loglinear(measurements, self._domain, engine, **options)
-        last = engine(model.sets)
+        (last,) = made
         last.evaluate(model.potentials)
         self._weights, self._total = last.probabilities, float(last.probabilities.sum())
         self._model = model

@@ -9,7 +9,7 @@ from threading import Thread
 import numpy as np
 from numba import njit
 
-__all__ = ["add_up", "in_two", "read_cells", "read_off", "sum_cells"]
+__all__ = ["add_up", "in_two", "read_off", "read_places", "sum_places"]
 
 _AT_ONCE = 4
 """Rows that share a loop: a sum that waits for the one before it in its own cell does not keep the others waiting."""
@@ -83,7 +83,7 @@ def read_off(
 
 
 @njit(cache=True, nogil=True)
-def read_cells(tables: np.ndarray, index: np.ndarray, links: np.ndarray, values: np.ndarray) -> None:
+def read_places(tables: np.ndarray, index: np.ndarray, links: np.ndarray, values: np.ndarray) -> None:
     """Adds to values what they have in some tables; a link has the first value, how many, and where their places are
     listed."""
     for link in range(links.shape[0]):
@@ -93,7 +93,7 @@ def read_cells(tables: np.ndarray, index: np.ndarray, links: np.ndarray, values:
 
 
 @njit(cache=True, nogil=True)
-def sum_cells(values: np.ndarray, index: np.ndarray, links: np.ndarray, tables: np.ndarray) -> None:
+def sum_places(values: np.ndarray, index: np.ndarray, links: np.ndarray, tables: np.ndarray) -> None:
     """The adjoint: adds each value to its places in the tables."""
     for link in range(links.shape[0]):
         value, length, listed = links[link]

@@ -13,12 +13,12 @@ from reticent.hypotheses.dense.flat_kernels import add_rows, centre, copy_rows
 
 if TYPE_CHECKING:
     from reticent.hypotheses.fitting.loglinear import Term
-    from reticent.hypotheses.fitting.packing import Packing
+    from reticent.hypotheses.fitting.term_vector import TermVector
 
-__all__ = ["FlatTerms", "Tables"]
+__all__ = ["FlatTerms", "VectorTables"]
 
 
-class Tables(Protocol):
+class VectorTables(Protocol):
     """The tables of all sets of an engine, one after the other in one vector."""
 
     @property
@@ -44,30 +44,30 @@ class FlatTerms:
     def __init__(
         self,
         terms: Sequence[Term],
-        packing: Packing,
+        vector: TermVector,
         numbers: Sequence[int],
         shapes: Sequence[tuple[int, ...]],
         base: Sequence[np.ndarray],
-        tables: Tables,
+        tables: VectorTables,
     ) -> None:
-        """`packing` has the places of the terms' parameters, `numbers` the set of each term, `base` the logarithms of
+        """`vector` has the places of the terms' parameters, `numbers` the set of each term, `base` the logarithms of
         the first sets.
         """
         lengths = [prod(s) if kept is None else kept.size for s, kept in zip(shapes, tables.kept, strict=True)]
         ends = np.cumsum([0, *lengths]).tolist()
         self._sets = sets = [slice(a, b) for a, b in pairwise(ends)]
         self._shapes = list(shapes)
-        self._tables, self._size = tables, packing.size
+        self._tables, self._size = tables, vector.size
         self._base = np.zeros(tables.size)
         for place, logs, kept in zip(sets, base, tables.kept, strict=False):
             self._base[place] = logs.ravel() if kept is None else logs.ravel()[kept]
         rows, listed, pooled = list[tuple[int, int, int, int]](), list[np.ndarray](), 0
         self._others: list[tuple[Term, slice, slice, tuple[int, ...], np.ndarray | None]] = []
         for i, (term, number) in enumerate(zip(terms, numbers, strict=True)):
-            place, held, kept = packing.places[i], sets[number], tables.kept[number]
+            place, held, kept = vector.places[i], sets[number], tables.kept[number]
             if not term.whole:
                 self._others.append((term, place, held, shapes[number], kept))
-            elif kept is None or packing.kept[i] is not None:
+            elif kept is None or vector.kept[i] is not None:
                 rows.append((place.start, held.start, lengths[number], CONTIGUOUS))
             else:
                 rows.append((place.start, held.start, lengths[number], pooled))
@@ -75,7 +75,7 @@ class FlatTerms:
                 pooled += kept.size
         self._rows = np.array(rows, dtype=np.int64).reshape(-1, 4)
         self._listed = np.concatenate([np.empty(0, np.int64), *listed])
-        residuals = [(p.start, t.values.shape) for t, p in zip(terms, packing.places, strict=True) if t.residual]
+        residuals = [(p.start, t.values.shape) for t, p in zip(terms, vector.places, strict=True) if t.residual]
         axes = [
             (start, prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]))
             for start, shape in residuals

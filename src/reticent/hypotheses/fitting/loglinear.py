@@ -39,7 +39,6 @@ from reticent.hypotheses.fitting.descent import (
 )
 from reticent.hypotheses.fitting.forest import forest_parameters
 from reticent.hypotheses.fitting.near_queries import CLOSE, FAR, near_queries
-from reticent.hypotheses.fitting.packing import Packing
 from reticent.hypotheses.fitting.pooling import SHRINKING, learn_scales
 from reticent.hypotheses.fitting.preconditioning import PAIR, Nested, centred_curvature
 from reticent.hypotheses.fitting.prior import (
@@ -54,12 +53,13 @@ from reticent.hypotheses.fitting.proportional import Rescaling, consistent_margi
 from reticent.hypotheses.fitting.quasi_newton import Diagonal, Preconditioner
 from reticent.hypotheses.fitting.repeats import joined_distance
 from reticent.hypotheses.fitting.smoothness import SmoothPart, cosine_table, smooth_part
+from reticent.hypotheses.fitting.term_vector import TermVector
 from reticent.hypotheses.one_thread import on_one_thread
 from reticent.queries.linear import Marginal, Residual
 
 if TYPE_CHECKING:
     from reticent.domain import Domain
-    from reticent.hypotheses.fitting.flat_terms import FlatTerms, Tables
+    from reticent.hypotheses.fitting.flat_terms import FlatTerms, VectorTables
 
 __all__ = ["FitProblem", "InferenceEngine", "LogLinear", "MakeEngine", "fit_loglinear"]
 
@@ -109,7 +109,7 @@ class Flattened(Protocol):
     """An engine that may have all its tables in one vector too."""
 
     @property
-    def flat(self) -> Tables | None: ...
+    def flat(self) -> VectorTables | None: ...
 
 
 MakeEngine = Callable[[Sequence[Set]], InferenceEngine]
@@ -298,14 +298,14 @@ class FitProblem:
         self._engine = make_engine(self.sets)
         # Fits with a given prior, as version 0.1 made them, are replayed to the bit: sums keep their order.
         tables = self._engine.flat if degrees is not None and isinstance(self._engine, Flattened) else None
-        self.packing = Packing(terms, [self._kept(term, tables) for term in terms])
-        self.places, self.size = self.packing.places, self.packing.size
+        self.vector = TermVector(terms, [self._kept(term, tables) for term in terms])
+        self.places, self.size = self.vector.places, self.vector.size
         self._numbers = {t.attributes: i for i, t in enumerate(terms) if t.whole}
         sizes = [place.stop - place.start for place in self.places]
-        self.targets = self.packing.packed([term.values for term in terms])
+        self.targets = self.vector.packed([term.values for term in terms])
         self.measured_precision = np.repeat([0.0 if term.free else term.sd**-2.0 for term in terms], sizes)
         self.precision, self._lost_share = self.measured_precision, 1.0
-        self.ridge = self.packing.packed([term.scales**-2.0 for term in terms])
+        self.ridge = self.vector.packed([term.scales**-2.0 for term in terms])
         self.moving: np.ndarray | slice = slice(None)
         """Places of the parameters that change anything. The others belong to cells that no record has: they stay where
         they are, and the prior leaves them out."""
@@ -317,18 +317,19 @@ class FitProblem:
         self._weighted = np.zeros(self.size)
         self._flat = None if tables is None else self._flattened(tables)
 
-    def _flattened(self, tables: Tables) -> FlatTerms:
+    def _flattened(self, tables: VectorTables) -> FlatTerms:
         from reticent.hypotheses.fitting.flat_terms import FlatTerms
 
         numbers = [self._place[term.attributes] for term in self.terms]
-        return FlatTerms(self.terms, self.packing, numbers, self._shapes, self._base, tables)
+        return FlatTerms(self.terms, self.vector, numbers, self._shapes, self._base, tables)
 
-    def _kept(self, term: Term, tables: Tables | None) -> np.ndarray | None:
+    def _kept(self, term: Term, tables: VectorTables | None) -> np.ndarray | None:
         """Of marginals of many attributes the cells that the engine holds; all of others, which are nested, centred or
         smoothed as whole tables.
         """
-        packs = tables is not None and term.whole and not term.residual
-        return tables.kept[self._place[term.attributes]] if packs and term.order > PAIR else None
+        if tables is None or not term.whole or term.residual or term.order <= PAIR:
+            return None
+        return tables.kept[self._place[term.attributes]]
 
     @property
     def engine(self) -> InferenceEngine:
@@ -337,7 +338,7 @@ class FitProblem:
     def _occupied(self, engine: Occupying) -> np.ndarray:
         occupied = [cells.ravel() for cells in engine.occupied()]
         parts = [occupied[self._place[t.attributes]] if t.whole else np.ones(t.values.size) for t in self.terms]
-        return np.flatnonzero(self.packing.packed(parts))
+        return np.flatnonzero(self.vector.packed(parts))
 
     @property
     def measured_sets(self) -> dict[Set, Term]:
@@ -369,7 +370,7 @@ class FitProblem:
 
     def of_cells(self, attributes: Set, table: np.ndarray) -> np.ndarray:
         """The same part of the numbers of all cells of a marginal."""
-        return self.packing.of_term(self._numbers[attributes], table)
+        return self.vector.of_term(self._numbers[attributes], table)
 
     def held_marginals(self, flat: np.ndarray) -> list[np.ndarray]:
         """Of every set what the engine holds: all cells, or of a large set those that have a record."""
@@ -390,7 +391,7 @@ class FitProblem:
     @property
     def cells(self) -> int:
         """Numbers of all terms, with those of cells that no record has."""
-        return self.packing.numbers
+        return self.vector.numbers
 
     @property
     def unit(self) -> float:
@@ -413,17 +414,17 @@ class FitProblem:
         distances = np.abs(self.statistics(flat) - self.targets) * np.sqrt(self.measured_precision)
         parts = zip(self.terms, self.places, strict=True)
         furthest = [float(distances[place].max(initial=0.0)) / term.noise_kept for term, place in parts]
-        return max(self.packing.lost_misfit, *furthest, 0.0)
+        return max(self.vector.lost_misfit, *furthest, 0.0)
 
     @property
     def numbers(self) -> int:
         """How many numbers were measured."""
-        return int(np.count_nonzero(self.measured_precision)) + self.packing.lost_numbers
+        return int(np.count_nonzero(self.measured_precision)) + self.vector.lost_numbers
 
     def distance(self, flat: np.ndarray) -> float:
         """The squared distance of the fit from all that was measured, in variances of the noise."""
         misfits = self.statistics(flat) - self.targets
-        return float((self.measured_precision * misfits) @ misfits) + self.packing.lost_distance
+        return float((self.measured_precision * misfits) @ misfits) + self.vector.lost_distance
 
     def newton_step(self, flat: np.ndarray, longest: float) -> np.ndarray:
         """To the least of the objective where statistics are linear and the prior is its majorizing parabola.
@@ -462,7 +463,7 @@ class FitProblem:
 
     def spread(self, flat: np.ndarray) -> list[np.ndarray]:
         """Changes of flat parameters as one array per set; several terms on a set add up."""
-        return self._spread([self.packing.changes(i, flat) for i in range(len(self.terms))])
+        return self._spread([self.vector.changes(i, flat) for i in range(len(self.terms))])
 
     def _spread(self, parts: Sequence[np.ndarray]) -> list[np.ndarray]:
         arrays: list[np.ndarray | None] = [None] * len(self.sets)
@@ -477,12 +478,12 @@ class FitProblem:
         """The adjoint of `spread`: every term's statistic."""
         flat = np.empty(self.size)
         for i, (term, place) in enumerate(zip(self.terms, self.places, strict=True)):
-            flat[place] = self.packing.of_term(i, np.asarray(term.statistic(marginals[self._place[term.attributes]])))
+            flat[place] = self.vector.of_term(i, np.asarray(term.statistic(marginals[self._place[term.attributes]])))
         return flat
 
     def all_parameters(self, flat: np.ndarray) -> list[np.ndarray]:
         """Of every term, those of cells without records as they were at the start."""
-        return [self.packing.parameters(i, flat) for i in range(len(self.terms))]
+        return [self.vector.parameters(i, flat) for i in range(len(self.terms))]
 
     def potentials(self, flat: np.ndarray) -> list[np.ndarray]:
         arrays = self._spread(self.all_parameters(flat))
@@ -514,7 +515,7 @@ class FitProblem:
     def value(self, flat: np.ndarray) -> float:
         residuals = self.statistics(flat) - self.targets
         self._point, self._weighted = flat, residuals * self.precision
-        lost = self._lost_share * self.packing.lost_distance
+        lost = self._lost_share * self.vector.lost_distance
         return 0.5 * (float(self._weighted @ residuals) + lost) + self.penalty(flat)
 
     def gradient(self) -> np.ndarray:
@@ -587,7 +588,7 @@ class FitProblem:
             if term.whole and term.order <= PAIR:
                 curvature[place] = centred_curvature(cells).ravel()
             elif term.smooth is None:
-                curvature[place] = self.packing.of_term(i, np.square(term.statistic(cells)))
+                curvature[place] = self.vector.of_term(i, np.square(term.statistic(cells)))
         return Nested(self, marginals, self._scaling(flat, curvature * self.precision))
 
     def _scaling(self, flat: np.ndarray, curvature: np.ndarray) -> np.ndarray:
@@ -620,6 +621,7 @@ def fit_loglinear(
     tolerance: float = 1e-4,
     progress: float | None = None,
     iterations: int = 2000,
+    pause: int | None = None,
     redraw: Redraw | None = None,
 ) -> tuple[LogLinear, FitReport]:
     """Fit all measured sets; without a `prior` its scales are empirical.
@@ -635,7 +637,8 @@ def fit_loglinear(
     Gauss-Newton steps solve it.
 
     Stops when the gap bound falls below `tolerance` of the objective's unit, when ten steps gain less than `progress`
-    times the root of the number of cells, in nats, or after `iterations` in all. The report says converged in the first
+    times the root of the number of cells, in nats, or after `iterations` in all; after `pause` of them if a measured
+    cell is then further off than noise leaves one. The report says converged in the first
     case and, under an empirical prior, in the second; but not if a measured cell is further off than noise leaves one.
     """
     given = measurements
@@ -658,9 +661,9 @@ def fit_loglinear(
         return fit_staged(terms, base, make_engine, start, progress)
     problem = _problem(method, list(terms.values()), base, make_engine, DEGREES if prior is None else None)
     known = {} if start is None else with_lost_parts(start.parameters, terms, domain)
-    point = problem.packing.hold(_listed(known if redraw is None else _rebased(known, start, base), terms))
+    point = problem.vector.hold(_listed(known if redraw is None else _rebased(known, start, base), terms))
     if redraw is not None:
-        problem.centre = problem.packing.packed(_listed(redraw.centres(terms), terms))
+        problem.centre = problem.vector.packed(_listed(redraw.centres(terms), terms))
     if method == "map" and prior is None and start is None:
         point = _livelier(problem, point, terms, base)
     queries = method == "map" and prior is None
@@ -670,7 +673,7 @@ def fit_loglinear(
     variances = 1.0 if redraw is None else PERTURBED
     gain, ruled = PROGRESS if progress is None else progress, bool(domain.impossible)
     laplace = any(map(is_laplace, measurements))
-    reached = Reached(tolerance, gain, iterations, furthest, variances, laplace=laplace, ruled=ruled)
+    reached = Reached(tolerance, gain, iterations, furthest, variances, pause=pause, laplace=laplace, ruled=ruled)
     reached.note_joined(joined_distance(given, measurements, domain))
     consistent = _comparable(problem, method, prior, terms, base, variances, laplace)
     if consistent is None:
@@ -696,7 +699,7 @@ def _livelier(problem: FitProblem, point: np.ndarray, terms: dict[Key, Term], ba
         return point
     singles = {name: base.table((name,)) for name in base}
     found = {(names, ""): table.ravel() for names, table in forest_parameters(pairs, singles).items()}
-    forest = problem.packing.packed(_listed(found, terms))
+    forest = problem.vector.packed(_listed(found, terms))
     return forest if problem.value(forest) < problem.value(point) else point
 
 

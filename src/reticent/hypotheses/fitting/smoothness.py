@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from reticent.domain import Attribute, Domain
 
 __all__ = [
+    "AMPLITUDES",
     "LARGEST_MATRIX",
     "SmoothPart",
     "Smoothness",
+    "add_losses",
     "cosine_table",
     "learn_smoothness",
     "ordered_codes",
@@ -260,7 +262,7 @@ def learn_smoothness(values: np.ndarray, sd: float, expected: np.ndarray, runs: 
         for i, decline in enumerate(DECLINES):
             smooth = (waves * grouped.frequencies ** (-2 * decline)) @ waves.T
             for j, rough in enumerate(ROUGH):
-                _add_losses(smooth + np.diag(rough * rough * own), away, sizes, sd, losses[i, j])
+                add_losses(smooth + np.diag(rough * rough * own), away, sizes, sd, losses[i, j])
     if losses.min() > rough_losses.min() - CLEARLY:
         return None
     i, j, k = np.unravel_index(int(np.argmin(losses)), losses.shape)
@@ -275,18 +277,27 @@ def _own_losses(spread: np.ndarray, away: np.ndarray, sizes: np.ndarray, sd: flo
     return (np.log(variances) + np.square(away) / variances).sum(axis=(1, 2))
 
 
-def _add_losses(covariance: np.ndarray, away: np.ndarray, sizes: np.ndarray, sd: float, losses: np.ndarray) -> None:
-    """The same added to `losses`, if the covariance is not diagonal: reflections make it tridiagonal for all
-    amplitudes at once, in a quarter of the time that its eigenvectors take.
-    """
-    from scipy.linalg.lapack import dormqr, dsytrd
+@lru_cache(maxsize=1)
+def _reflections() -> tuple[Callable[..., Any], ...]:
+    """LAPACK's reduction of a symmetric matrix to a tridiagonal one, and the product with its reflections."""
+    from scipy.linalg import get_lapack_funcs
 
+    return tuple(get_lapack_funcs(("sytrd", "ormqr"), dtype=np.float64))
+
+
+def add_losses(covariance: np.ndarray, away: np.ndarray, sizes: np.ndarray, sd: float, losses: np.ndarray) -> None:
+    """Add minus twice the log-likelihood of every amplitude to `losses`: of the columns of `away`, each of its size.
+
+    Reflections make the covariance tridiagonal for all amplitudes at once, in a quarter of the time that its
+    eigenvectors take.
+    """
     from reticent.hypotheses.fitting.smoothness_kernels import tridiagonal_losses
 
+    tridiagonal, reflect = _reflections()
     turned = np.array(away, order="F")
-    reflected, diagonal, beside, factors, _ = dsytrd(covariance, lower=1)
+    reflected, diagonal, beside, factors, _ = tridiagonal(covariance, lower=1)
     if len(away) > 1:
-        turned[1:], _, _ = dormqr("L", "T", reflected[1:, :-1], factors, turned[1:], max(64 * len(away), 1))
+        turned[1:], _, _ = reflect("L", "T", reflected[1:, :-1], factors, turned[1:], max(64 * len(away), 1))
     scales = np.multiply.outer(sizes**2, AMPLITUDES**2)
     tridiagonal_losses(diagonal, beside, turned, scales, sd * sd, losses)
 

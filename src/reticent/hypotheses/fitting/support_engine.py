@@ -145,7 +145,7 @@ class RecordTables:
         for table in tables:
             sizes = [shape[axis] for axis in table.axes]
             held, ranks = _ranked(cells(table.axes), prod(sizes))
-            ranked.append(ranks)
+            ranked.append(ranks.astype(_narrow(held.size), copy=False))
             starts.append(starts[-1] + held.size)
             codes = np.unravel_index(held, sizes) if sizes else ()
             for i in table.members:
@@ -162,18 +162,19 @@ class RecordTables:
         self.size = int(ends[-1])
         self._starts = np.array(starts[:-1], dtype=np.int64)
         self._cells = starts[-1]
-        widest = max(map(int, np.diff(starts)), default=0)
-        self._records = np.empty((len(tables), log_base.size), dtype=np.uint16 if widest <= 1 << 16 else np.uint32)
-        for row, ranks in zip(self._records, ranked, strict=True):
-            row[:] = ranks
+        narrow = _narrow(max(map(int, np.diff(starts)), default=0))
+        self._records = np.empty((len(tables), log_base.size), dtype=narrow)
+        for row in self._records:
+            row[:] = ranked.pop(0)
         links, indices, pooled = list[tuple[int, int, int]](), list[np.ndarray](), 0
         self._home = dict[int, tuple[int, slice]]()
         for number, table in enumerate(tables):
             for i in table.members:
                 links.append((starts[number], inside[i].size, pooled))
-                indices.append((inside[i] + self.places[i].start).astype(np.uint32))
-                self._home[i] = number, slice(pooled, pooled + inside[i].size)
-                pooled += inside[i].size
+                place = inside.pop(i)
+                indices.append((place + self.places[i].start).astype(np.uint32))
+                self._home[i] = number, slice(pooled, pooled + place.size)
+                pooled += place.size
         self._links = np.array(links, dtype=np.int64).reshape(-1, 3)
         self._index = np.concatenate([np.empty(0, np.uint32), *indices])
         self._log_base = log_base
@@ -213,10 +214,10 @@ class RecordTables:
 
     def _read(self, tables: np.ndarray) -> np.ndarray:
         """Of every record, the sum of its cells of all tables."""
-        from reticent.hypotheses.support_kernels import in_two, read_cells, read_off
+        from reticent.hypotheses.support_kernels import in_two, read_off, read_places
 
         values = np.zeros(self._cells)
-        read_cells(tables, self._index, self._links, values)
+        read_places(tables, self._index, self._links, values)
         total = np.zeros(self._log_base.size)
         work = self._records.size
         in_two(lambda a, b: read_off(self._records, values, self._starts, total, a, b), total.size, work)
@@ -224,13 +225,13 @@ class RecordTables:
 
     def _summed(self, weights: np.ndarray) -> np.ndarray:
         """The adjoint: of every cell of all tables, the weight of its records."""
-        from reticent.hypotheses.support_kernels import add_up, in_two, sum_cells
+        from reticent.hypotheses.support_kernels import add_up, in_two, sum_places
 
         sums = np.zeros(self._cells)
         rows, work = len(self._records), self._records.size
         in_two(lambda a, b: add_up(self._records, weights, self._starts, sums, a, b), rows, work)
         tables = np.zeros(self.size)
-        sum_cells(sums, self._index, self._links, tables)
+        sum_places(sums, self._index, self._links, tables)
         return tables
 
 
@@ -239,6 +240,11 @@ def _ranked(places: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray]:
     taken = np.zeros(cells, dtype=bool)
     taken[places] = True
     held = np.flatnonzero(taken)
-    ranks = np.zeros(cells, dtype=np.int64)
-    ranks[held] = np.arange(held.size)
+    ranks = np.zeros(cells, dtype=np.uint32)
+    ranks[held] = np.arange(held.size, dtype=np.uint32)
     return held, ranks[places]
+
+
+def _narrow(cells: int) -> type:
+    """The type of places among so many cells."""
+    return np.uint16 if cells <= 1 << 16 else np.uint32

@@ -16,10 +16,10 @@ import numpy as np
 if TYPE_CHECKING:
     from reticent.hypotheses.fitting.loglinear import Term
 
-__all__ = ["Packing"]
+__all__ = ["TermVector"]
 
 
-class Packing:
+class TermVector:
     """One vector with the numbers of all terms, one after the other.
 
     Args:
