@@ -39,22 +39,22 @@ def fit_and_move(
 ) -> tuple[SupportHypothesis, FitReport]:
     """Fit the weights of a support, and move its records where some of those that the measurements need are missing.
 
-    A fit of some steps that leaves a measured cell further off than noise does shows that records are missing; others
-    go on. Moved records are kept if the objective is smaller on them. The last fit goes on until it converges or its
-    steps are used up.
+    A fit of some steps that leaves a measured cell further off than noise does shows that records are missing. Moved
+    records are kept if the objective is smaller on them. The last fit goes on until it converges or its steps are used
+    up.
     """
-    fitted = hypothesis.fit(measurements, start=start, pause=STEPS_BETWEEN_MOVES)
+    fitted = hypothesis.fit(measurements, start=start, iterations=STEPS_BETWEEN_MOVES)
     furthest = furthest_noise(measurements)
     mover = Mover.of(hypothesis.domain, measurements, rows, seed) if fitted.misfit > furthest else None
     for _ in range(MOVES):
         if mover is None or fitted.converged or fitted.misfit <= furthest:
             break
         moved = mover.moved(hypothesis)
-        again = moved.fit(measurements, start=_model_of(hypothesis), pause=STEPS_BETWEEN_MOVES)
+        again = moved.fit(measurements, start=_model_of(hypothesis), iterations=STEPS_BETWEEN_MOVES)
         if again.objective >= fitted.objective:
             break
         hypothesis, fitted = moved, again
-    if fitted.converged or fitted.iterations > STEPS_BETWEEN_MOVES:
+    if fitted.converged:
         return hypothesis, fitted
     return hypothesis, hypothesis.fit(measurements, start=_model_of(hypothesis))
 

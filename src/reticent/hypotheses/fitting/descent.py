@@ -179,14 +179,10 @@ class Reached:
         furthest: float | None,
         variances: float = 1.0,
         *,
-        pause: int | None = None,
         laplace: bool = False,
         ruled: bool = False,
     ) -> None:
-        self._tolerance, self._progress = tolerance, progress
-        self._left = iterations if pause is None else min(pause, iterations)
-        self._later = iterations - self._left
-        """Steps that follow if no cell is missed when none are left."""
+        self._tolerance, self._progress, self._left = tolerance, progress, iterations
         self._variances = variances
         self._ruled = ruled
         self._laplace = laplace
@@ -350,15 +346,9 @@ class Reached:
             self._left -= self._last.iterations
             self._iterations += self._last.iterations
             self._evaluations += self._last.evaluations + 1
-            if self._left <= 0 < self._later and not self._misses(problem, point):
-                self._left, self._later = self._later, 0
             if self._last.certified or self._left <= 0 or self._last.iterations < min(steps, LEAST_LEG):
                 break
         return point
-
-    def _misses(self, problem: FitProblem, point: np.ndarray) -> bool:
-        """Whether a measured cell is further off than noise leaves one."""
-        return self._furthest is not None and problem.misfit(point) > self._furthest
 
     def _shortfall(self, certified: bool) -> str:
         """Why a fit has not converged; "" if it has, by its gap bound or as far as noise can tell."""

@@ -621,7 +621,6 @@ def fit_loglinear(
     tolerance: float = 1e-4,
     progress: float | None = None,
     iterations: int = 2000,
-    pause: int | None = None,
     redraw: Redraw | None = None,
 ) -> tuple[LogLinear, FitReport]:
     """Fit all measured sets; without a `prior` its scales are empirical.
@@ -637,8 +636,7 @@ def fit_loglinear(
     Gauss-Newton steps solve it.
 
     Stops when the gap bound falls below `tolerance` of the objective's unit, when ten steps gain less than `progress`
-    times the root of the number of cells, in nats, or after `iterations` in all; after `pause` of them if a measured
-    cell is then further off than noise leaves one. The report says converged in the first
+    times the root of the number of cells, in nats, or after `iterations` in all. The report says converged in the first
     case and, under an empirical prior, in the second; but not if a measured cell is further off than noise leaves one.
     """
     given = measurements
@@ -673,7 +671,7 @@ def fit_loglinear(
     variances = 1.0 if redraw is None else PERTURBED
     gain, ruled = PROGRESS if progress is None else progress, bool(domain.impossible)
     laplace = any(map(is_laplace, measurements))
-    reached = Reached(tolerance, gain, iterations, furthest, variances, pause=pause, laplace=laplace, ruled=ruled)
+    reached = Reached(tolerance, gain, iterations, furthest, variances, laplace=laplace, ruled=ruled)
     reached.note_joined(joined_distance(given, measurements, domain))
     consistent = _comparable(problem, method, prior, terms, base, variances, laplace)
     if consistent is None:
