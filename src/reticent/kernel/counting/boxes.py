@@ -13,8 +13,8 @@ from numba import njit
 
 
 @njit(cache=True)
-def _largest(prefix: np.ndarray, sides: np.ndarray) -> int:
-    """`prefix` is (a+1, b+1, c+1): sums up to each index along every axis. `sides` is a workspace of (b+1, c+1).
+def _largest(prefix: np.ndarray) -> int:
+    """`prefix` is (a+1, b+1, c+1): sums up to each index along every axis.
 
     Between two indices of the first and two of the second axis, sums up to an index of the third differ by the sums of
     boxes: the largest absolute one is the largest of these sums less the smallest.
@@ -23,15 +23,12 @@ def _largest(prefix: np.ndarray, sides: np.ndarray) -> int:
     rows, columns, length = prefix.shape
     for low_a in range(rows - 1):
         for high_a in range(low_a + 1, rows):
-            for b in range(columns):
-                for i in range(length):
-                    sides[b, i] = prefix[high_a, b, i] - prefix[low_a, b, i]
+            sides = prefix[high_a] - prefix[low_a]
             for low_b in range(columns - 1):
                 low = sides[low_b]
                 for high_b in range(low_b + 1, columns):
                     high = sides[high_b]
-                    highest = 0
-                    lowest = 0
+                    highest = lowest = 0
                     for i in range(length):
                         value = high[i] - low[i]
                         highest = max(highest, value)
@@ -63,4 +60,4 @@ def largest_box(difference: np.ndarray) -> int:
     padded = ordered.reshape((1,) * (3 - ordered.ndim) + ordered.shape)
     prefix = np.zeros([size + 1 for size in padded.shape], dtype=np.int64)
     prefix[1:, 1:, 1:] = padded.cumsum(axis=0).cumsum(axis=1).cumsum(axis=2)
-    return int(_largest(prefix, np.empty_like(prefix[0])))
+    return int(_largest(prefix))
