@@ -140,6 +140,16 @@ def both_sides(original: Any, self: MaxError, difference: np.ndarray) -> int:
     return int(np.abs(difference).sum()) if self.kind == "predicates" else original(self, difference)
 
 
+def ends_of_different_boxes(original: Any, difference: np.ndarray) -> int:
+    """The largest and the smallest sum, each over any box: no single box."""
+    sums = np.asarray(difference)
+    for _ in range(sums.ndim):
+        length = len(sums)
+        ranges = [sums[low:high].sum(axis=0) for low in range(length) for high in range(low + 1, length + 1)]
+        sums = np.stack(ranges, axis=-1)  # the next axis is the first
+    return max(int(sums.max()), 0) - min(int(sums.min()), 0)
+
+
 def summed_answers(original: Any, self: AnswerErrors, source: Any, person_grid: int) -> np.ndarray:
     guesses = np.atleast_1d(self.guesses)
     parts = [replace(self, queries=(q,), guesses=guesses[i : i + 1]) for i, q in enumerate(self.queries)]
@@ -412,6 +422,11 @@ BUGS: Sequence[Planted] = [
     Planted("weights relative to their mean", weights_rounded_up, using(*SCORES)),
     Planted("errors of several sets added", wrapped(MaxError, "evaluate", summed_sets), using(MaxError)),
     Planted("total variation of both sides", wrapped(MaxError, "_largest", both_sides), using(MaxError)),
+    Planted(
+        "a range between two different boxes",
+        wrapped(statistics, "largest_box", ends_of_different_boxes),
+        using(MaxError, **REPLACE),
+    ),
     Planted("errors of several answers added", wrapped(AnswerErrors, "evaluate", summed_answers), using(AnswerErrors)),
     Planted("a count weighed twice", wrapped(LinearCount, "evaluate", doubled), using(LinearCount)),
     Planted("a marginal counted twice", wrapped(MarginalCounts, "evaluate", doubled), using(MarginalCounts)),

@@ -156,7 +156,7 @@ class SupportHypothesis:
         shapes = [self._domain.shape_of(names) for names in listed]
         ends = np.cumsum([0, *map(math.prod, shapes)])
         sums = np.zeros(ends[-1])
-        add_up(places, self._weights, ends[:-1], sums)
+        add_up(places, self._weights, ends[:-1], sums, 0, len(places))
         parts = zip(ends[:-1], ends[1:], shapes, strict=True)
         return [sums[start:end].reshape(shape) / self._total for start, end, shape in parts]
 
@@ -188,7 +188,7 @@ class SupportHypothesis:
         from reticent.hypotheses.support_kernels import add_up
 
         sums = np.zeros(cells)
-        add_up(places[None], self._weights, np.zeros(1, dtype=np.int64), sums)
+        add_up(places[None], self._weights, np.zeros(1, dtype=np.int64), sums, 0, 1)
         return sums
 
     def cells(self, names: Sequence[str]) -> np.ndarray:
@@ -244,13 +244,15 @@ class SupportHypothesis:
         from reticent.hypotheses.fitting.support_engine import SupportEngine
 
         domain, shared = self._domain, options.get("method") != "staged"
+        made: list[SupportEngine] = []
 
         def engine(sets: Sequence[tuple[str, ...]]) -> SupportEngine:
             axis_sets = [tuple(map(domain.index, names)) for names in sets]
-            return SupportEngine(domain.shape, axis_sets, self._cells_of, -self._log_density, shared=shared)
+            made[:] = [SupportEngine(domain.shape, axis_sets, self._cells_of, -self._log_density, shared=shared)]
+            return made[0]
 
         model, report = fit_loglinear(measurements, self._domain, engine, **options)
-        last = engine(model.sets)
+        (last,) = made
         last.evaluate(model.potentials)
         self._weights, self._total = last.probabilities, float(last.probabilities.sum())
         self._model = model

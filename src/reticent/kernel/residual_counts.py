@@ -86,7 +86,8 @@ def joint_price(measured: Sequence[tuple[ResidualCounts, Gaussian]], neighbours:
     at most TOGETHER attributes, and the worst pair of records is found for every group.
     """
     # The price of noise on one number of sensitivity one, including the excess over continuous noise if it is known.
-    prices = [noise.price(Sensitivity.scalar()) for _, noise in measured]
+    one = Sensitivity.scalar()
+    prices = [noise.price(one) for _, noise in measured]
     rho = _worst(measured, [2 * price.rho for price in prices], neighbours)
     exact = [2 * price.gaussian for price in prices if price.gaussian is not None]
     known = len(exact) == len(prices)

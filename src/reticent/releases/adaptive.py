@@ -33,6 +33,7 @@ from reticent.hypotheses.junction_tree.factored import FactoredHypothesis
 from reticent.hypotheses.junction_tree.tree import JunctionTree, rule_masks, rule_tree_cells
 from reticent.hypotheses.memory import refuse_beyond
 from reticent.hypotheses.moving import fit_and_move, log_density, stratified_support
+from reticent.hypotheses.one_thread import on_one_thread
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.hypotheses.support import LARGEST_MARGINAL, SupportHypothesis
 from reticent.kernel.accounting import Real, exact
@@ -180,6 +181,7 @@ class Adaptive:
             **({"at_once": True} if self.at_once else {}),
         }
 
+    @on_one_thread
     def run(
         self,
         curator: Curator,

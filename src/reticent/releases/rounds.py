@@ -17,6 +17,7 @@ import numpy as np
 
 from reticent.domain import Domain
 from reticent.hypotheses.fitting.prior import SCALE_GRID
+from reticent.hypotheses.one_thread import on_one_thread
 from reticent.knowledge.guarantees import Progress, Report
 from reticent.releases.allocation import Allocation, prior_variances
 from reticent.releases.budgeting import TOTAL_SHARE, Collection, divide
@@ -73,6 +74,7 @@ def first_shares(domain: Domain, sets: Sequence[Set], units: int) -> dict[Set, i
     return shares
 
 
+@on_one_thread
 def measure_in_rounds(
     collection: Collection,
     domain: Domain,

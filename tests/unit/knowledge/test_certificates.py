@@ -72,6 +72,20 @@ def test_the_largest_box_is_found_without_listing_boxes(seed: int, shape: list[i
     assert largest_box(difference) == expected
 
 
+def test_the_largest_box_is_exact_at_the_ends_of_int64() -> None:
+    """Sums from the first code on leave int64 and come back: the box itself fits."""
+    rng = np.random.default_rng(2)
+    near = 2**63 - 1
+    for signs in product((1, -1), repeat=3):
+        parts = np.array([near // 3 * sign for sign in signs], dtype=np.int64)
+        for shape in [(3,), (3, 1), (1, 3, 1), (1, 1, 3)]:
+            runs = [abs(sum(map(int, parts[i:j]))) for i in range(3) for j in range(i + 1, 4)]
+            assert largest_box(parts.reshape(shape)) == max(runs)
+    whole = rng.integers(0, 2**58, (2, 3, 4))
+    assert largest_box(whole) == sum(map(int, whole.ravel()))
+    assert largest_box(-whole) == sum(map(int, whole.ravel()))
+
+
 def test_a_certificate_says_nothing_beyond_its_sets() -> None:
     issued = certificate("boxes", 0.01, (("a", "b"),))
     beyond = Product(("a", "c"), (np.array([1.0, 0, 0]), np.array([1.0, 0])))

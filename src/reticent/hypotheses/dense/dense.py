@@ -28,13 +28,13 @@ from reticent.hypotheses.base import (
     solve_tilt,
     unpack,
 )
+from reticent.hypotheses.dense.flat import FlatTables
 from reticent.hypotheses.dense.marginal_tree import COMPILED_CELLS, marginal_tree, softmax_in_place
 from reticent.hypotheses.sampling import sample_cells, systematic_cells
 from reticent.queries.forms import Product
 
 if TYPE_CHECKING:
     from reticent.domain import Domain
-    from reticent.hypotheses.dense.flat import FlatTables
     from reticent.hypotheses.fitting.loglinear import LogLinear
     from reticent.queries.forms import Dense
     from reticent.queries.linear import Linear
@@ -366,14 +366,10 @@ class DenseEngine:
         self._impossible = impossible
         self._axis_sets = tuple(axis_sets)
         self._tree = marginal_tree(shape, self._axis_sets, repeated=repeated)
-        self.flat: FlatTables | None = None
-        """The same tables as one vector, for a repeated fit."""
-        if repeated:
-            from reticent.hypotheses.dense.flat import FlatTables
-
-            self.flat = FlatTables(shape, self._axis_sets, impossible)
-        self.probabilities = np.empty(shape)
-        self._scratch = np.empty(shape)
+        self.flat = FlatTables(shape, self._axis_sets, impossible, repeated=repeated)
+        """The same tables as one vector, with the same probabilities."""
+        self.probabilities = self.flat.probabilities.reshape(shape)
+        self._scratch = self.flat.scratch.reshape(shape)
 
     def evaluate(self, parameters: Sequence[np.ndarray]) -> tuple[float, list[np.ndarray]]:
         table = self._tree.expand(parameters, self.probabilities)
@@ -387,6 +383,10 @@ class DenseEngine:
         product -= mean
         product *= self.probabilities
         return self._tree.reduce(product)
+
+    def held(self, index: int, table: np.ndarray) -> np.ndarray:
+        """All cells of a set's table: the engine has them."""
+        return table
 
     def rescale(self, index: int, ratio: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """Multiply p by `ratio(marginal)` of one set without normalising it again."""

@@ -1,8 +1,7 @@
 """All tables of a universe as one vector, for fits of thousands of steps: each step is a few calls.
 
 A reduction tree reads a large tensor once. On a thousand cells most of its time is call overhead, so compiled loops
-over one index replace it. They sum in another order, so the last bits differ: replicates use them, releases and replays
-do not.
+over one index replace it in the repeated fits of replicates.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from math import prod
 
 import numpy as np
 
-from reticent.hypotheses.dense.flat_kernels import read_tables, sum_cells
 from reticent.hypotheses.dense.marginal_tree import marginal_tree, softmax_in_place
 
 __all__ = ["FlatTables"]
@@ -28,17 +26,25 @@ class FlatTables:
     """p(x) ~ exp(sum of tables at x) and its marginals; the tables of all sets are concatenated in one vector."""
 
     def __init__(
-        self, shape: tuple[int, ...], axis_sets: Sequence[tuple[int, ...]], impossible: np.ndarray | None = None
+        self,
+        shape: tuple[int, ...],
+        axis_sets: Sequence[tuple[int, ...]],
+        impossible: np.ndarray | None = None,
+        *,
+        repeated: bool = True,
     ) -> None:
-        small = prod(shape) * len(axis_sets) <= MOST_PLACES
-        self._sums: _Indexed | _Reduced = (_Indexed if small else _Reduced)(shape, axis_sets)
+        small = repeated and prod(shape) * len(axis_sets) <= MOST_PLACES
+        self._sums: _Indexed | _Reduced
+        self._sums = _Indexed(shape, axis_sets) if small else _Reduced(shape, axis_sets, repeated=repeated)
         self.size = self._sums.size
+        self.kept: list[np.ndarray | None] = [None] * len(axis_sets)
+        """Of every set all cells, for `FlatTerms`."""
         self._impossible = None if impossible is None else impossible.ravel()
-        self._probabilities, self._scratch = np.empty(prod(shape)), np.empty(prod(shape))
+        self.probabilities, self.scratch = np.empty(prod(shape)), np.empty(prod(shape))
 
     def evaluate(self, tables: np.ndarray) -> np.ndarray:
         """The marginals of the distribution that has these logarithms."""
-        cells = self._probabilities
+        cells = self.probabilities
         self._sums.read(tables, cells)
         if self._impossible is not None:
             cells[self._impossible] = -np.inf
@@ -47,10 +53,10 @@ class FlatTables:
 
     def covary(self, weights: np.ndarray) -> np.ndarray:
         """At the last evaluated distribution: E[(w - E w) 1_c] for every cell c of every table."""
-        cells = self._scratch
+        cells = self.scratch
         self._sums.read(weights, cells)
-        cells -= float(cells @ self._probabilities)
-        cells *= self._probabilities
+        cells -= float(cells @ self.probabilities)
+        cells *= self.probabilities
         return self._sums.marginals(cells)
 
 
@@ -69,10 +75,14 @@ class _Indexed:
 
     def read(self, tables: np.ndarray, cells: np.ndarray) -> None:
         """For every cell, the sum of its entries in the tables."""
+        from reticent.hypotheses.dense.flat_kernels import read_tables
+
         read_tables(tables, self._index, cells)
 
     def marginals(self, cells: np.ndarray) -> np.ndarray:
         """The marginals of the cells."""
+        from reticent.hypotheses.dense.flat_kernels import sum_cells
+
         found = np.empty(self.size)
         sum_cells(cells, self._index, found)
         return found
@@ -81,8 +91,8 @@ class _Indexed:
 class _Reduced:
     """The same through a reduction tree."""
 
-    def __init__(self, shape: tuple[int, ...], axis_sets: Sequence[tuple[int, ...]]) -> None:
-        self._tree = marginal_tree(shape, tuple(axis_sets), repeated=True)
+    def __init__(self, shape: tuple[int, ...], axis_sets: Sequence[tuple[int, ...]], *, repeated: bool) -> None:
+        self._tree = marginal_tree(shape, tuple(axis_sets), repeated=repeated)
         self._shapes = [tuple(shape[axis] for axis in axes) for axes in axis_sets]
         ends = [int(end) for end in np.cumsum([0, *map(prod, self._shapes)])]
         self._places = [slice(a, b) for a, b in pairwise(ends)]

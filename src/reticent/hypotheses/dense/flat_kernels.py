@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba import njit
 
-__all__ = ["centre", "read_tables", "sum_cells"]
+__all__ = ["add_rows", "centre", "copy_rows", "read_tables", "sum_cells"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -42,3 +42,30 @@ def centre(numbers, axes):
                 mean = total / length
                 for step in range(length):
                     numbers[after + step * inner] -= mean
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_rows(numbers, rows, listed, tables):
+    """Add numbers to tables, row by row: the first number, the first cell, how many cells, and where their numbers are
+    listed; negative if they follow each other."""
+    for row in range(rows.shape[0]):
+        number, cell, length, place = rows[row]
+        if place < 0:
+            for step in range(length):
+                tables[cell + step] += numbers[number + step]
+        else:
+            for step in range(length):
+                tables[cell + step] += numbers[number + listed[place + step]]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def copy_rows(tables, rows, listed, numbers):
+    """The adjoint: the numbers of the cells."""
+    for row in range(rows.shape[0]):
+        number, cell, length, place = rows[row]
+        if place < 0:
+            for step in range(length):
+                numbers[number + step] = tables[cell + step]
+        else:
+            for step in range(length):
+                numbers[number + listed[place + step]] = tables[cell + step]

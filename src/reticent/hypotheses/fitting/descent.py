@@ -13,7 +13,7 @@ import numpy as np
 from reticent.hypotheses.base import FitReport, Measurement
 from reticent.hypotheses.fitting.consistent import Consistent, is_laplace
 from reticent.hypotheses.fitting.proportional import NEAR, NEARER, proportional_start, within_noise
-from reticent.hypotheses.fitting.quasi_newton import DescentResult, Objective, descend
+from reticent.hypotheses.fitting.quasi_newton import DescentResult, Objective, Pairs, descend
 
 if TYPE_CHECKING:
     from reticent.hypotheses.fitting.loglinear import FitProblem
@@ -83,7 +83,7 @@ class Compared:
         """
         reached.note_contradiction(self._contradiction)
         found = self._descend(reached, point, warm=warm)
-        reach = max(largest_noise(self.problem.targets.size, laplace=self.laplace) - 1, 1.0)
+        reach = max(largest_noise(self.problem.cells, laplace=self.laplace) - 1, 1.0)
         within = within_noise(self.problem, self.consistent, found, reach, sqrt(self.variances))
         moved = reached.move(self.problem, found, within)
         return reached.finish(self.problem, moved)
@@ -121,11 +121,17 @@ class Compared:
         distance = 0.0
         for names, term in self.problem.measured_sets.items():
             aim = term.values if term.residual else self.consistent.marginal(names)[0]
-            away = found[self.problem.parameters(names)] - aim.ravel()
+            away = self.problem.part(names, found) - self.problem.of_cells(names, aim)
             distance += float(away @ away) / (term.sd * term.sd)
+            distance += self._left_out(names, aim) / (term.sd * term.sd)
         for place, aim, sd in self._queries:
             distance += float((found[place][0] - aim) / sd) ** 2
         return distance / self.variances - self._rank + 2 * freedom
+
+    def _left_out(self, names: tuple[str, ...], aim: np.ndarray) -> float:
+        """The squared distance of cells that no record has."""
+        held = self.problem.of_cells(names, aim)
+        return float(np.vdot(aim, aim) - held @ held) if held.size < aim.size else 0.0
 
     @property
     def _contradiction(self) -> float:
@@ -277,7 +283,7 @@ class Reached:
 
     def _revive(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
         """Descend again from where missed cells are as measured, while that leads lower."""
-        beyond = sqrt(self._variances) * largest_noise(problem.size, laplace=self._laplace)
+        beyond = sqrt(self._variances) * largest_noise(problem.cells, laplace=self._laplace)
         for _ in range(REVIVALS):
             revived = problem.revived(point, beyond)
             if revived is None:
@@ -315,7 +321,15 @@ class Reached:
             flat[problem.moving] = moved
             return flat
 
-        objective = Objective(lambda moved: problem.value(placed(moved)), lambda: problem.gradient()[problem.moving])
+        def curvature(direction: np.ndarray) -> float:
+            whole = np.zeros(problem.size)
+            whole[problem.moving] = direction
+            return problem.curvature(whole)
+
+        objective = Objective(
+            lambda moved: problem.value(placed(moved)), lambda: problem.gradient()[problem.moving], curvature
+        )
+        pairs = Pairs(point[problem.moving].size)
         for leg in LEGS:
             steps = max(1, min(leg, self._left))
             self._last = descend(
@@ -324,8 +338,9 @@ class Reached:
                 preconditioner=problem.preconditioner(point, nested=self._nested),
                 gap_bound=problem.gap_bound,
                 tolerance=self._tolerance * problem.unit,
-                progress=finer * self._progress * sqrt(problem.size),
+                progress=finer * self._progress * sqrt(problem.cells),
                 iterations=steps,
+                pairs=pairs,
             )
             point = placed(self._last.point)
             self._left -= self._last.iterations

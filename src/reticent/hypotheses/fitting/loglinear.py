@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations, pairwise
+from itertools import combinations
 from math import e, log, prod, sqrt
 from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
 
@@ -53,12 +53,13 @@ from reticent.hypotheses.fitting.proportional import Rescaling, consistent_margi
 from reticent.hypotheses.fitting.quasi_newton import Diagonal, Preconditioner
 from reticent.hypotheses.fitting.repeats import joined_distance
 from reticent.hypotheses.fitting.smoothness import SmoothPart, cosine_table, smooth_part
+from reticent.hypotheses.fitting.term_vector import TermVector
+from reticent.hypotheses.one_thread import on_one_thread
 from reticent.queries.linear import Marginal, Residual
 
 if TYPE_CHECKING:
     from reticent.domain import Domain
-    from reticent.hypotheses.dense.flat import FlatTables
-    from reticent.hypotheses.fitting.flat_terms import FlatTerms
+    from reticent.hypotheses.fitting.flat_terms import FlatTerms, VectorTables
 
 __all__ = ["FitProblem", "InferenceEngine", "LogLinear", "MakeEngine", "fit_loglinear"]
 
@@ -105,10 +106,10 @@ class Occupying(Protocol):
 
 @runtime_checkable
 class Flattened(Protocol):
-    """An engine that has all its tables in one vector too, if its universe is small."""
+    """An engine that may have all its tables in one vector too."""
 
     @property
-    def flat(self) -> FlatTables | None: ...
+    def flat(self) -> VectorTables | None: ...
 
 
 MakeEngine = Callable[[Sequence[Set]], InferenceEngine]
@@ -295,15 +296,16 @@ class FitProblem:
         self._shapes = [tuple(base[name].size for name in attributes) for attributes in self.sets]
         self._base = [np.log(vector) for vector in base.values()]
         self._engine = make_engine(self.sets)
-        sizes = [term.values.size for term in terms]
-        ends = np.cumsum([0, *sizes])
-        self.places = [slice(a, b) for a, b in pairwise(ends)]
-        self.size = int(ends[-1])
-        self._parameters = {t.attributes: p for t, p in zip(terms, self.places, strict=True) if t.whole}
-        self.targets = np.concatenate([term.values.ravel() for term in terms]) if terms else np.empty(0)
+        # Fits with a given prior, as version 0.1 made them, are replayed to the bit: sums keep their order.
+        tables = self._engine.flat if degrees is not None and isinstance(self._engine, Flattened) else None
+        self.vector = TermVector(terms, [self._kept(term, tables) for term in terms])
+        self.places, self.size = self.vector.places, self.vector.size
+        self._numbers = {t.attributes: i for i, t in enumerate(terms) if t.whole}
+        sizes = [place.stop - place.start for place in self.places]
+        self.targets = self.vector.packed([term.values for term in terms])
         self.measured_precision = np.repeat([0.0 if term.free else term.sd**-2.0 for term in terms], sizes)
-        self.precision = self.measured_precision
-        self.ridge = np.concatenate([np.zeros(0), *(term.scales**-2.0 for term in terms)])
+        self.precision, self._lost_share = self.measured_precision, 1.0
+        self.ridge = self.vector.packed([term.scales**-2.0 for term in terms])
         self.moving: np.ndarray | slice = slice(None)
         """Places of the parameters that change anything. The others belong to cells that no record has: they stay where
         they are, and the prior leaves them out."""
@@ -313,16 +315,21 @@ class FitProblem:
         """Where the prior is centred: at the base, but for a replicate."""
         self._point = np.zeros(self.size)
         self._weighted = np.zeros(self.size)
-        self._flat = self._flattened()
+        self._flat = None if tables is None else self._flattened(tables)
 
-    def _flattened(self) -> FlatTerms | None:
-        tables = self._engine.flat if isinstance(self._engine, Flattened) else None
-        if tables is None:
-            return None
+    def _flattened(self, tables: VectorTables) -> FlatTerms:
         from reticent.hypotheses.fitting.flat_terms import FlatTerms
 
         numbers = [self._place[term.attributes] for term in self.terms]
-        return FlatTerms(list(zip(self.terms, self.places, numbers, strict=True)), self._shapes, self._base, tables)
+        return FlatTerms(self.terms, self.vector, numbers, self._shapes, self._base, tables)
+
+    def _kept(self, term: Term, tables: VectorTables | None) -> np.ndarray | None:
+        """Of marginals of many attributes the cells that the engine holds; all of others, which are nested, centred or
+        smoothed as whole tables.
+        """
+        if tables is None or not term.whole or term.residual or term.order <= PAIR:
+            return None
+        return tables.kept[self._place[term.attributes]]
 
     @property
     def engine(self) -> InferenceEngine:
@@ -330,8 +337,8 @@ class FitProblem:
 
     def _occupied(self, engine: Occupying) -> np.ndarray:
         occupied = [cells.ravel() for cells in engine.occupied()]
-        parts = [occupied[self._place[t.attributes]] if t.whole else np.ones(t.values.size, bool) for t in self.terms]
-        return np.flatnonzero(np.concatenate([np.zeros(0, bool), *parts]))
+        parts = [occupied[self._place[t.attributes]] if t.whole else np.ones(t.values.size) for t in self.terms]
+        return np.flatnonzero(self.vector.packed(parts))
 
     @property
     def measured_sets(self) -> dict[Set, Term]:
@@ -357,41 +364,67 @@ class FitProblem:
         """Of a set among those of the engine."""
         return self._place[attributes]
 
-    def parameters(self, attributes: Set) -> slice:
-        """Where a marginal's parameters are in the flat vector."""
-        return self._parameters[attributes]
+    def part(self, attributes: Set, flat: np.ndarray) -> np.ndarray:
+        """A marginal's part of a flat vector; a view of it."""
+        return flat[self.places[self._numbers[attributes]]]
+
+    def of_cells(self, attributes: Set, table: np.ndarray) -> np.ndarray:
+        """The same part of the numbers of all cells of a marginal."""
+        return self.vector.of_term(self._numbers[attributes], table)
+
+    def held_marginals(self, flat: np.ndarray) -> list[np.ndarray]:
+        """Of every set what the engine holds: all cells, or of a large set those that have a record."""
+        if self._flat is not None:
+            return self._flat.marginals(flat)
+        return self._engine.evaluate(self.potentials(flat))[1]
+
+    def rescale(self, attributes: Set, flat: np.ndarray, ratio: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Multiply the engine's probabilities by `ratio(marginal)` of what it holds of a set; `flat` follows."""
+        assert isinstance(self._engine, Rescaling)
+        index, number = self._place[attributes], self._numbers[attributes]
+        logs, part = np.log(self._engine.rescale(index, ratio)), flat[self.places[number]]
+        if logs.size == part.size:
+            part += logs.ravel()
+        else:
+            part[self._engine.held(index, np.arange(part.size))] += logs
+
+    @property
+    def cells(self) -> int:
+        """Numbers of all terms, with those of cells that no record has."""
+        return self.vector.numbers
 
     @property
     def unit(self) -> float:
         """What noise alone adds to the objective: half a nat for each cell."""
-        return max(self.size / 2, 1.0)
+        return max(self.cells / 2, 1.0)
 
     def levels(self, flat: np.ndarray) -> int:
         """How often the noise must be made COARSER for the point to be within about one level of the measurements."""
-        misfits = self.statistics(flat) - self.targets
-        excess = 0.5 * float((self.measured_precision * misfits) @ misfits) / self.unit
+        excess = 0.5 * self.distance(flat) / self.unit
         return int(log(excess, COARSER**2)) if excess > 1 else 0
 
     def at_level(self, level: int) -> Self:
         """The same problem with noise taken to be COARSER to the power of `level` times as large."""
-        self.precision = self.measured_precision / COARSER ** (2 * level)
+        self._lost_share = COARSER ** (-2 * level)
+        self.precision = self.measured_precision * self._lost_share
         return self
 
     def misfit(self, flat: np.ndarray) -> float:
         """The largest distance of a measured cell from the fit, in standard deviations of its noise."""
         distances = np.abs(self.statistics(flat) - self.targets) * np.sqrt(self.measured_precision)
         parts = zip(self.terms, self.places, strict=True)
-        return max((float(distances[place].max()) / term.noise_kept for term, place in parts), default=0.0)
+        furthest = [float(distances[place].max(initial=0.0)) / term.noise_kept for term, place in parts]
+        return max(self.vector.lost_misfit, *furthest, 0.0)
 
     @property
     def numbers(self) -> int:
         """How many numbers were measured."""
-        return int(np.count_nonzero(self.measured_precision))
+        return int(np.count_nonzero(self.measured_precision)) + self.vector.lost_numbers
 
     def distance(self, flat: np.ndarray) -> float:
         """The squared distance of the fit from all that was measured, in variances of the noise."""
         misfits = self.statistics(flat) - self.targets
-        return float((self.measured_precision * misfits) @ misfits)
+        return float((self.measured_precision * misfits) @ misfits) + self.vector.lost_distance
 
     def newton_step(self, flat: np.ndarray, longest: float) -> np.ndarray:
         """To the least of the objective where statistics are linear and the prior is its majorizing parabola.
@@ -426,14 +459,17 @@ class FitProblem:
             held = min(prod(vector.size for vector in self._base), LARGEST_ENGINE)
         else:
             held = PER_CELL * sum(map(prod, self._shapes))
-        return max(self.size * held + 4 * self.size**3, 1)
+        return max(self.cells * held + 4 * self.cells**3, 1)
 
     def spread(self, flat: np.ndarray) -> list[np.ndarray]:
-        """Flat parameters as one array per set; several terms on a set add up."""
+        """Changes of flat parameters as one array per set; several terms on a set add up."""
+        return self._spread([self.vector.changes(i, flat) for i in range(len(self.terms))])
+
+    def _spread(self, parts: Sequence[np.ndarray]) -> list[np.ndarray]:
         arrays: list[np.ndarray | None] = [None] * len(self.sets)
-        for term, place in zip(self.terms, self.places, strict=True):
+        for term, part in zip(self.terms, parts, strict=True):
             index = self._place[term.attributes]
-            array = term.table(flat[place], self._shapes[index])
+            array = term.table(part, self._shapes[index])
             known = arrays[index]
             arrays[index] = array if known is None else known + array
         return [np.zeros(s) if a is None else a for a, s in zip(arrays, self._shapes, strict=True)]
@@ -441,12 +477,16 @@ class FitProblem:
     def gather(self, marginals: Sequence[np.ndarray]) -> np.ndarray:
         """The adjoint of `spread`: every term's statistic."""
         flat = np.empty(self.size)
-        for term, place in zip(self.terms, self.places, strict=True):
-            flat[place] = term.statistic(marginals[self._place[term.attributes]])
+        for i, (term, place) in enumerate(zip(self.terms, self.places, strict=True)):
+            flat[place] = self.vector.of_term(i, np.asarray(term.statistic(marginals[self._place[term.attributes]])))
         return flat
 
+    def all_parameters(self, flat: np.ndarray) -> list[np.ndarray]:
+        """Of every term, those of cells without records as they were at the start."""
+        return [self.vector.parameters(i, flat) for i in range(len(self.terms))]
+
     def potentials(self, flat: np.ndarray) -> list[np.ndarray]:
-        arrays = self.spread(flat)
+        arrays = self._spread(self.all_parameters(flat))
         return [a + b for a, b in zip(arrays, self._base, strict=False)] + arrays[len(self._base) :]
 
     def statistics(self, flat: np.ndarray) -> np.ndarray:
@@ -475,7 +515,8 @@ class FitProblem:
     def value(self, flat: np.ndarray) -> float:
         residuals = self.statistics(flat) - self.targets
         self._point, self._weighted = flat, residuals * self.precision
-        return 0.5 * float(self._weighted @ residuals) + self.penalty(flat)
+        lost = self._lost_share * self.vector.lost_distance
+        return 0.5 * (float(self._weighted @ residuals) + lost) + self.penalty(flat)
 
     def gradient(self) -> np.ndarray:
         """At the point last valued: d p_c / d lambda is a covariance, so one adjoint pass gives all of it.
@@ -485,6 +526,11 @@ class FitProblem:
         gradient = self._covaried(self._weighted)
         gradient[self.moving] += self.pull(self._point) * (self._point - self.centre)[self.moving]
         return gradient
+
+    def curvature(self, direction: np.ndarray) -> float:
+        """Along a direction at the point last valued, were statistics linear and the prior its majorizing parabola."""
+        slopes, moved = self._centred(self._covaried(direction)), direction[self.moving]
+        return float((self.precision * slopes) @ slopes) + float((self.pull(self._point) * moved) @ moved)
 
     def revived(self, flat: np.ndarray, beyond: float) -> np.ndarray | None:
         """The parameters with every missed cell at what was measured of it; None if no cell was missed.
@@ -503,7 +549,7 @@ class FitProblem:
             missed = _missed(term, cells, beyond)
             steps = np.log(_wanted(term, cells)[missed] / cells[missed])
             moved = moved.copy()
-            moved[self._parameters[names]][missed.ravel()] += steps
+            self.part(names, moved)[self.of_cells(names, missed)] += steps
         return None if moved is flat else moved
 
     def penalty(self, flat: np.ndarray) -> float:
@@ -537,18 +583,18 @@ class FitProblem:
         if not nested:
             return Diagonal(self._scaling(flat, self.gather(marginals) ** 2 * self.precision))
         curvature = np.zeros(self.size)
-        for term, place in zip(self.terms, self.places, strict=True):
+        for i, (term, place) in enumerate(zip(self.terms, self.places, strict=True)):
             cells = marginals[self._place[term.attributes]]
             if term.whole and term.order <= PAIR:
                 curvature[place] = centred_curvature(cells).ravel()
             elif term.smooth is None:
-                curvature[place] = np.square(term.statistic(cells))
+                curvature[place] = self.vector.of_term(i, np.square(term.statistic(cells)))
         return Nested(self, marginals, self._scaling(flat, curvature * self.precision))
 
     def _scaling(self, flat: np.ndarray, curvature: np.ndarray) -> np.ndarray:
         for term, place in zip(self.terms, self.places, strict=True):
             if term.smooth is not None:
-                curvature[place] = term.smooth.curvatures(curvature[self._parameters[term.attributes]])
+                curvature[place] = term.smooth.curvatures(self.part(term.attributes, curvature))
         return 1.0 / (0.5 * curvature[self.moving] + self.pull(flat))
 
 
@@ -563,6 +609,7 @@ def _missed(term: Term, cells: np.ndarray, beyond: float) -> np.ndarray:
     return (wanted - cells > beyond * term.sd * term.noise_kept) & (wanted > e * cells) & (cells > 0)
 
 
+@on_one_thread
 def fit_loglinear(
     measurements: Sequence[Measurement],
     domain: Domain,
@@ -612,9 +659,9 @@ def fit_loglinear(
         return fit_staged(terms, base, make_engine, start, progress)
     problem = _problem(method, list(terms.values()), base, make_engine, DEGREES if prior is None else None)
     known = {} if start is None else with_lost_parts(start.parameters, terms, domain)
-    point = _flat(known if redraw is None else _rebased(known, start, base), terms)
+    point = problem.vector.hold(_listed(known if redraw is None else _rebased(known, start, base), terms))
     if redraw is not None:
-        problem.centre = _flat(redraw.centres(terms), terms)
+        problem.centre = problem.vector.packed(_listed(redraw.centres(terms), terms))
     if method == "map" and prior is None and start is None:
         point = _livelier(problem, point, terms, base)
     queries = method == "map" and prior is None
@@ -634,7 +681,7 @@ def fit_loglinear(
         point = consistent.descend(reached, point, warm=start is not None and redraw is None)
     if queries:
         point = reached.move(problem, point, near_queries(problem, point, CLOSE))
-    parameters = {key: point[place] for key, place in zip(terms, problem.places, strict=True)}
+    parameters = dict(zip(terms, problem.all_parameters(point), strict=True))
     scales = {key: term.scale for key, term in terms.items()}
     return LogLinear(problem.sets, tuple(problem.potentials(point)), parameters, scales), reached.report(method)
 
@@ -650,13 +697,13 @@ def _livelier(problem: FitProblem, point: np.ndarray, terms: dict[Key, Term], ba
         return point
     singles = {name: base.table((name,)) for name in base}
     found = {(names, ""): table.ravel() for names, table in forest_parameters(pairs, singles).items()}
-    forest = _flat(found, terms)
+    forest = problem.vector.packed(_listed(found, terms))
     return forest if problem.value(forest) < problem.value(point) else point
 
 
-def _flat(known: Mapping[Key, np.ndarray], terms: dict[Key, Term]) -> np.ndarray:
-    """What is known of each term's parameters, one after the other; zero elsewhere."""
-    return np.concatenate([np.zeros(0), *(known.get(key, np.zeros(t.values.size)) for key, t in terms.items())])
+def _listed(known: Mapping[Key, np.ndarray], terms: dict[Key, Term]) -> list[np.ndarray]:
+    """What is known of each term's parameters; zero elsewhere."""
+    return [known.get(key, np.zeros(term.values.size)) for key, term in terms.items()]
 
 
 def _rebased(

@@ -49,20 +49,25 @@ class Nested:
     def __init__(self, problem: FitProblem, marginals: Sequence[np.ndarray], scaling: np.ndarray) -> None:
         self._moving, self._size, self._scaling = problem.moving, problem.size, scaling
         singles = {t.attributes[0]: p for t, p in zip(problem.terms, problem.places, strict=True) if _is_of(t, 1)}
-        self._links: list[tuple[slice, slice, int, np.ndarray]] = []
+        links, conditionals, listed = list[tuple[int, ...]](), list[np.ndarray](), 0
         for term, place in zip(problem.terms, problem.places, strict=True):
             for axis, name in enumerate(term.attributes) if _is_of(term, PAIR) else ():
                 if name in singles:
                     cells = marginals[problem.place(term.attributes)]
                     shares = cells.sum(axis=1 - axis, keepdims=True)
                     conditional = np.divide(cells, shares, out=np.zeros(cells.shape), where=shares > 0)
-                    self._links.append((place, singles[name], 1 - axis, conditional))
+                    links.append((place.start, singles[name].start, *cells.shape, axis, listed))
+                    conditionals.append(conditional.ravel())
+                    listed += cells.size
+        self._links = np.array(links, dtype=np.int64).reshape(-1, 6)
+        self._conditionals = np.concatenate([np.empty(0), *conditionals])
 
     def apply(self, gradient: np.ndarray) -> np.ndarray:
+        from reticent.hypotheses.fitting.preconditioning_kernels import take_back
+
         step = np.zeros(self._size)
         step[self._moving] = self._scaling * self._nested(gradient)
-        for pair, single, summed, conditional in self._links:
-            step[single] -= (conditional * step[pair].reshape(conditional.shape)).sum(axis=summed)
+        take_back(step, self._links, self._conditionals)
         return step[self._moving]
 
     def square(self, gradient: np.ndarray) -> float:
@@ -72,10 +77,11 @@ class Nested:
 
     def _nested(self, gradient: np.ndarray) -> np.ndarray:
         """T': what each direction gains."""
+        from reticent.hypotheses.fitting.preconditioning_kernels import gain
+
         full = np.zeros(self._size)
         full[self._moving] = gradient
-        for pair, single, summed, conditional in self._links:
-            full[pair] -= (conditional * np.expand_dims(full[single], summed)).ravel()
+        gain(full, self._links, self._conditionals)
         return full[self._moving]
 
 

@@ -91,11 +91,11 @@ def likeliest_scale(squares: np.ndarray, spread: np.ndarray, sd: float, grid: np
 
 def scale_losses(squares: np.ndarray, spread: np.ndarray, sd: float, grid: np.ndarray) -> np.ndarray:
     """Minus twice the log-likelihood of every scale of the grid, without its constant."""
-    losses = []
-    for scale in grid:
-        variance = spread * (scale * scale) + sd * sd
-        losses.append(float(np.log(variance).sum() + (squares / variance).sum()))
-    return np.array(losses)
+    from reticent.hypotheses.fitting.prior_kernels import add_scale_losses
+
+    losses = np.zeros(grid.size)
+    add_scale_losses(np.ravel(squares), np.ravel(spread), float(sd * sd), grid, losses)
+    return losses
 
 
 def soft_floor(values: np.ndarray, sd: float) -> np.ndarray:

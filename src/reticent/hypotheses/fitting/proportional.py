@@ -51,8 +51,13 @@ base to the measurements: above a half, the measurements are the nearer start.""
 class Rescaling(Protocol):
     """An engine that holds the probability of every cell or record it knows."""
 
+    def held(self, index: int, table: np.ndarray) -> np.ndarray:
+        """What the engine holds of a set's cells: all, or of a large set those that have a record."""
+        ...
+
     def rescale(self, index: int, ratio: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Multiply p by `ratio(marginal)` of one set; returns the ratio. p need not add up to one afterwards."""
+        """Multiply p by `ratio(marginal)` of what is held of one set; returns the ratio. p need not add up to one
+        afterwards."""
         ...
 
 
@@ -82,14 +87,12 @@ def proportional_start(problem: FitProblem, consistent: Consistent, point: np.nd
 
     A cell's noise is added above and below a quotient: noise rules nothing out, and drowned cells stay as they are.
     """
-    engine = problem.engine
-    assert isinstance(engine, Rescaling)
     flat = point.copy()
-    engine.evaluate(problem.potentials(flat))
+    problem.held_marginals(flat)
     aims = [_Aim(problem, names, *consistent.marginal(names)) for names in maximal_sets(list(problem.measured_sets))]
     before, noise = np.inf, NEAR * consistent.rank
     for _ in range(SWEEPS):
-        distance = sum(aim.rescale(engine, flat) for aim in aims)
+        distance = sum(aim.rescale(flat) for aim in aims)
         if distance < noise or distance > (SLOW if distance < consistent.rank else STALLED) * before:
             break
         before = distance
@@ -109,20 +112,18 @@ def within_noise(
     without records stay empty. All these distances are `perturbed` times as large for a replicate, whose values are
     that much further from what it draws.
     """
-    engine = problem.engine
-    assert isinstance(engine, Rescaling)
     measured = problem.measured_sets
     sets = dict.fromkeys([*maximal_sets(list(measured)), *measured])
     aims = [_Bounded(problem, n, *consistent.marginal(n), measured[n].scale, reach, perturbed) for n in sets]
     flat = point
     for _ in range(MOST_MOVES):
-        marginals = engine.evaluate(problem.potentials(flat))[1]
+        marginals = problem.held_marginals(flat)
         beyond = [aim for aim in aims if aim.is_beyond(marginals[aim.place])]
         if not beyond:
             break
         flat = flat.copy()
         for aim in beyond:
-            flat[aim.parameters] += np.log(engine.rescale(aim.place, aim.ratio)).ravel()
+            problem.rescale(aim.names, flat, aim.ratio)
     return flat
 
 
@@ -155,12 +156,17 @@ class _Bounded:
         reach: float,
         perturbed: float,
     ) -> None:
-        self.place, self.parameters = problem.place(names), problem.parameters(names)
-        self._values, self._sd, self._scale, self._reach = values, sd, scale, reach
-        self._perturbed = perturbed
+        assert isinstance(problem.engine, Rescaling)
+        self.place, self.names = problem.place(names), names
+        self._sd, self._scale, self._reach, self._perturbed = sd, scale, reach, perturbed
+        self._values = problem.engine.held(self.place, values)
+        others = values.copy()
+        others.reshape(-1)[problem.engine.held(self.place, np.arange(values.size).reshape(values.shape))] = 0.0
+        self._missing = bool((np.abs(others) > REACHED * self._most(np.zeros(()))).any())
+        """Whether a cell is too far off that no record has."""
 
     def is_beyond(self, cells: np.ndarray) -> bool:
-        return bool((np.abs(cells - self._values) > REACHED * self._most(cells)).any())
+        return self._missing or bool((np.abs(cells - self._values) > REACHED * self._most(cells)).any())
 
     def ratio(self, cells: np.ndarray) -> np.ndarray:
         """What brings every cell to within its bounds, the others in proportion: the sum stays one.
@@ -192,18 +198,23 @@ class _Aim:
     """One marginal to be approached, and where its parameters are."""
 
     def __init__(self, problem: FitProblem, names: Set, values: np.ndarray, sd: float) -> None:
-        self._place, self._parameters, self._sd = problem.place(names), problem.parameters(names), sd
-        self._target = nearest_distribution(values) + sd
+        assert isinstance(problem.engine, Rescaling)
+        self._problem, self._names, self._sd = problem, names, sd
+        wanted = nearest_distribution(values)
+        held = problem.engine.held(problem.place(names), wanted)
+        self._target = held + sd
+        self._missing = float(np.square(wanted / sd).sum() - np.square(held / sd).sum())
+        """Squared distance of the cells that no record has."""
         self._distance = 0.0
 
-    def rescale(self, engine: Rescaling, flat: np.ndarray) -> float:
+    def rescale(self, flat: np.ndarray) -> float:
         """Bring the marginal to its target; returns the squared distance it had, in variances of the noise."""
-        flat[self._parameters] += np.log(engine.rescale(self._place, self._ratio)).ravel()
+        self._problem.rescale(self._names, flat, self._ratio)
         return self._distance
 
     def _ratio(self, marginal: np.ndarray) -> np.ndarray:
         blurred = marginal + self._sd
-        self._distance = float(np.square((self._target - blurred) / self._sd).sum())
+        self._distance = float(np.square((self._target - blurred) / self._sd).sum()) + self._missing
         # Cells that no record of a support has cannot be filled.
         return np.where(marginal > 0, self._target / blurred, 1.0)
 

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
-__all__ = ["DescentResult", "Diagonal", "Objective", "Preconditioner", "descend"]
+__all__ = ["DescentResult", "Diagonal", "Objective", "Pairs", "Preconditioner", "descend"]
 
 _SUFFICIENT = 1e-4
 _SMALLEST_STEP = 1e-10
 _WINDOW = 10
-_LIBRARIES = ThreadpoolController()
 
 
 @dataclass(frozen=True)
@@ -23,6 +21,8 @@ class Objective:
 
     value: Callable[[np.ndarray], float]
     gradient: Callable[[], np.ndarray]
+    curvature: Callable[[np.ndarray], float] | None = None
+    """Along a direction from the point last valued, about; the first step is then as long as it says."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,31 +62,36 @@ class Diagonal:
         return float(gradient @ (self._numbers * gradient))
 
 
-class _Memory:
+PAIRS = 30
+
+
+class Pairs:
     """The last pairs of steps and gradient changes, and a product with the inverse Hessian they imply."""
 
-    def __init__(self, pairs: int, size: int) -> None:
-        self._steps = np.empty((pairs, size))
-        self._changes = np.empty((pairs, size))
-        self._inverse = np.empty(pairs)
+    def __init__(self, size: int) -> None:
+        self._steps = np.empty((PAIRS, size))
+        self._changes = np.empty((PAIRS, size))
+        self._inverse = np.empty(PAIRS)
         self._order: list[int] = []
-        self._pairs = pairs
+
+    def __len__(self) -> int:
+        return len(self._order)
 
     def add(self, step: np.ndarray, change: np.ndarray) -> None:
         curvature = float(step @ change)
         # Skipping pairs without positive curvature keeps the implied Hessian positive off convexity.
         if curvature <= 1e-12 * np.sqrt(float(step @ step) * float(change @ change)):
             return
-        slot = self._order.pop(0) if len(self._order) == self._pairs else len(self._order)
+        slot = self._order.pop(0) if len(self._order) == PAIRS else len(self._order)
         self._steps[slot], self._changes[slot], self._inverse[slot] = step, change, 1.0 / curvature
         self._order.append(slot)
 
     def solve(self, gradient: np.ndarray, preconditioner: Preconditioner) -> np.ndarray:
-        direction = gradient.copy()
+        direction, scratch = gradient.copy(), np.empty(gradient.size)
         weights: list[float] = []
         for slot in reversed(self._order):
             weight = self._inverse[slot] * float(self._steps[slot] @ direction)
-            direction -= weight * self._changes[slot]
+            direction -= np.multiply(self._changes[slot], weight, out=scratch)
             weights.append(weight)
         direction = preconditioner.apply(direction)
         if self._order:
@@ -94,11 +99,10 @@ class _Memory:
             direction /= self._inverse[slot] * preconditioner.square(self._changes[slot])
         for slot, weight in zip(self._order, reversed(weights), strict=True):
             weight -= self._inverse[slot] * float(self._changes[slot] @ direction)
-            direction += weight * self._steps[slot]
+            direction += np.multiply(self._steps[slot], weight, out=scratch)
         return direction
 
 
-@_LIBRARIES.wrap(limits=1, user_api="blas")
 def descend(
     objective: Objective,
     start: np.ndarray,
@@ -108,17 +112,17 @@ def descend(
     tolerance: float,
     progress: float,
     iterations: int,
-    memory: int = 30,
+    pairs: Pairs | None = None,
 ) -> DescentResult:
     """Minimise until `gap_bound(gradient) <= tolerance`; give up when ten steps gain less than `progress`.
 
-    Linear algebra keeps to one thread: products this short gain nothing from more, and on a busy machine the others
-    spin (twenty times the processor time, measured).
+    `pairs` of an earlier descent of the same objective go on, so that a new preconditioner need not learn them again.
     """
     point, gradient_of = start, objective.gradient
     value = objective.value(point)
     gradient = gradient_of()
-    pairs, history, evaluations, done = _Memory(memory, point.size), [value], 1, 0
+    pairs = Pairs(point.size) if pairs is None else pairs
+    history, evaluations, done = [value], 1, 0
     gap = gap_bound(gradient)
     while gap > tolerance and done < iterations:
         if done >= _WINDOW and history[-1 - _WINDOW] - value < progress:
@@ -128,6 +132,8 @@ def descend(
         if slope >= 0:
             break
         step = 1.0
+        if not pairs and objective.curvature is not None:
+            step = min(1.0, -slope / objective.curvature(direction))
         while True:
             candidate = point + step * direction
             with np.errstate(over="ignore", invalid="ignore"):  # a step too long is refused, whatever its value

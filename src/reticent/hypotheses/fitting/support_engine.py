@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import log, prod
-from typing import Self
 
 import numpy as np
 
-from reticent.hypotheses.dense.marginal_tree import MarginalTree
-
-__all__ = ["SharedTable", "SupportEngine", "shared_tables"]
+__all__ = ["RecordTables", "SharedTable", "SupportEngine", "shared_tables"]
 
 Axes = tuple[int, ...]
 
@@ -76,87 +74,177 @@ class SupportEngine:
         *,
         shared: bool = True,
     ) -> None:
-        alone = [SharedTable(tuple(axes), [i]) for i, axes in enumerate(axis_sets)]
-        tables = shared_tables(shape, axis_sets, log_base.size // RECORDS_A_CELL) if shared else alone
-        self._tables = [_Counted.of(table, shape, axis_sets) for table in tables]
-        self._ends = np.cumsum([0, *(table.size for table in self._tables)])
-        self._narrow = np.uint16 if max((table.size for table in self._tables), default=0) <= 1 << 16 else np.uint32
-        self._places = np.empty((len(tables), log_base.size), dtype=self._narrow)
-        for row, table in zip(self._places, tables, strict=True):
-            row[:] = cells(table.axes)
-        self._home = {place: i for i, table in enumerate(tables) for place in table.members}
-        self._sets = [tuple(axes) for axes in axis_sets]
-        self._log_base = log_base
-        self.probabilities = np.full(log_base.size, 1.0 / log_base.size)
+        self.flat = RecordTables(shape, axis_sets, cells, log_base, shared=shared)
+        """The same tables as one vector, with the same probabilities."""
+        self._shapes = [tuple(shape[axis] for axis in axes) for axes in axis_sets]
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        return self.flat.probabilities
 
     def evaluate(self, parameters: Sequence[np.ndarray]) -> tuple[float, list[np.ndarray]]:
-        exponents = self._log_base + self._spread(parameters)
+        marginals = self.flat.evaluate(self._joined(parameters))
+        return self.flat.log_partition, self._shaped(marginals)
+
+    def covary(self, weights: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return self._shaped(self.flat.covary(self._joined(weights)))
+
+    def occupied(self) -> list[np.ndarray]:
+        """Of every set, whether a cell has a record."""
+        return [cells > 0 for cells in self._shaped(self.flat.occupied())]
+
+    def held(self, index: int, table: np.ndarray) -> np.ndarray:
+        """Of a set's table the cells that have a record; all of a small one."""
+        kept = self.flat.kept[index]
+        return table if kept is None else np.ravel(table)[kept]
+
+    def rescale(self, index: int, ratio: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Multiply p by `ratio(marginal)` of the held cells of one set, without making it add up to one again."""
+        return self.flat.rescale(index, self._shapes[index], ratio)
+
+    def _joined(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
+        parts = zip(arrays, self.flat.kept, strict=True)
+        ravelled = [np.ravel(array) if kept is None else np.ravel(array)[kept] for array, kept in parts]
+        return np.concatenate([np.empty(0), *ravelled])
+
+    def _shaped(self, tables: np.ndarray) -> list[np.ndarray]:
+        found = []
+        for place, kept, shape in zip(self.flat.places, self.flat.kept, self._shapes, strict=True):
+            if kept is None:
+                found.append(tables[place].reshape(shape))
+            else:
+                found.append(np.zeros(shape))
+                found[-1].reshape(-1)[kept] = tables[place]
+        return found
+
+
+class RecordTables:
+    """The tables of all sets as one vector; of a large set, the cells that a record has (arguments as above).
+
+    Each record has its place among the cells of a shared table, and each of these cells its place in the tables of the
+    sets: two short lists of indices that compiled loops walk.
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        axis_sets: Sequence[Axes],
+        cells: Callable[[Axes], np.ndarray],
+        log_base: np.ndarray,
+        *,
+        shared: bool,
+    ) -> None:
+        most = log_base.size // RECORDS_A_CELL
+        alone = [SharedTable(tuple(axes), [i]) for i, axes in enumerate(axis_sets)]
+        tables = shared_tables(shape, axis_sets, most) if shared else alone
+        own = [prod(shape[axis] for axis in axes) for axes in axis_sets]
+        self.kept: list[np.ndarray | None] = [None] * len(axis_sets)
+        """Of a set the places of the cells that the vector holds, rising; None for all."""
+        ranked, inside = list[np.ndarray](), dict[int, np.ndarray]()
+        starts = [0]
+        for table in tables:
+            sizes = [shape[axis] for axis in table.axes]
+            held, ranks = _ranked(cells(table.axes), prod(sizes))
+            ranked.append(ranks.astype(_narrow(held.size), copy=False))
+            starts.append(starts[-1] + held.size)
+            codes = np.unravel_index(held, sizes) if sizes else ()
+            for i in table.members:
+                place = np.zeros(held.size, dtype=np.int64)
+                for axis in axis_sets[i]:
+                    place *= shape[axis]
+                    place += codes[table.axes.index(axis)]
+                if own[i] > most:
+                    self.kept[i], place = _ranked(place, own[i])
+                inside[i] = place
+        lengths = [size if kept is None else kept.size for size, kept in zip(own, self.kept, strict=True)]
+        ends = np.cumsum([0, *lengths]).tolist()
+        self.places = [slice(a, b) for a, b in pairwise(ends)]
+        self.size = int(ends[-1])
+        self._starts = np.array(starts[:-1], dtype=np.int64)
+        self._cells = starts[-1]
+        narrow = _narrow(max(map(int, np.diff(starts)), default=0))
+        self._records = np.empty((len(tables), log_base.size), dtype=narrow)
+        for row in self._records:
+            row[:] = ranked.pop(0)
+        links, indices, pooled = list[tuple[int, int, int]](), list[np.ndarray](), 0
+        self._home = dict[int, tuple[int, slice]]()
+        for number, table in enumerate(tables):
+            for i in table.members:
+                links.append((starts[number], inside[i].size, pooled))
+                place = inside.pop(i)
+                indices.append((place + self.places[i].start).astype(np.uint32))
+                self._home[i] = number, slice(pooled, pooled + place.size)
+                pooled += place.size
+        self._links = np.array(links, dtype=np.int64).reshape(-1, 3)
+        self._index = np.concatenate([np.empty(0, np.uint32), *indices])
+        self._log_base = log_base
+        self.log_partition = 0.0
+        self.probabilities = np.full(log_base.size, 1.0 / log_base.size)
+
+    def evaluate(self, tables: np.ndarray) -> np.ndarray:
+        """The marginals of the distribution that has these logarithms beside those of the base."""
+        exponents = self._log_base + self._read(tables)
         peak = float(exponents.max())
         weights = np.exp(exponents - peak)
         total = float(weights.sum())
         self.probabilities = weights / total
-        return log(total) + peak, self._gather(self.probabilities)
+        self.log_partition = log(total) + peak
+        return self._summed(self.probabilities)
 
-    def covary(self, weights: Sequence[np.ndarray]) -> list[np.ndarray]:
-        values = self._spread(weights)
+    def covary(self, weights: np.ndarray) -> np.ndarray:
+        """At the last distribution: E[(w - E w) 1_c] for every cell c of every table."""
+        values = self._read(weights)
         values -= values @ self.probabilities
-        return self._gather(values * self.probabilities)
+        return self._summed(values * self.probabilities)
 
-    def occupied(self) -> list[np.ndarray]:
-        """Of every set, whether a cell has a record."""
-        return [cells > 0 for cells in self._gather(np.ones(self._log_base.size))]
+    def occupied(self) -> np.ndarray:
+        """The number of records of every cell."""
+        return self._summed(np.ones(self._log_base.size))
 
-    def rescale(self, index: int, ratio: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Multiply p by `ratio(marginal)` of one set, without making it add up to one again."""
-        home = self._home[index]
-        table, places = self._tables[home], self._places[home]
-        counts = np.bincount(places, weights=self.probabilities, minlength=table.size).reshape(table.shape)
-        kept = [table.axes.index(axis) for axis in self._sets[index]]
-        others = tuple(axis for axis in range(len(table.shape)) if axis not in kept)
-        factor = ratio(counts.sum(axis=others))
-        spread = np.broadcast_to(np.expand_dims(factor, others), table.shape)
-        self.probabilities *= np.ravel(spread)[places]
+    def rescale(self, index: int, shape: tuple[int, ...], ratio: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Multiply the probabilities by `ratio(marginal)` of the held cells of one set of this shape."""
+        home, listed = self._home[index]
+        records, held = self._records[home], self.places[index]
+        inside = self._index[listed] - np.uint32(held.start)
+        counts = np.bincount(records, weights=self.probabilities, minlength=inside.size)
+        marginal = np.bincount(inside, weights=counts, minlength=held.stop - held.start)
+        factor = ratio(marginal.reshape(shape) if self.kept[index] is None else marginal)
+        self.probabilities *= np.ravel(factor)[inside][records]
         return factor
 
-    def _spread(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
-        """Of every record, the sum of its cells of all arrays."""
-        from reticent.hypotheses.support_kernels import read_off
+    def _read(self, tables: np.ndarray) -> np.ndarray:
+        """Of every record, the sum of its cells of all tables."""
+        from reticent.hypotheses.support_kernels import in_two, read_off, read_places
 
-        values = np.empty(self._ends[-1])
-        for table, start, end in zip(self._tables, self._ends, self._ends[1:], strict=False):
-            values[start:end] = table.tree.expand([arrays[i] for i in table.members]).ravel()
+        values = np.zeros(self._cells)
+        read_places(tables, self._index, self._links, values)
         total = np.zeros(self._log_base.size)
-        read_off(self._places, values, self._ends[:-1], total)
+        work = self._records.size
+        in_two(lambda a, b: read_off(self._records, values, self._starts, total, a, b), total.size, work)
         return total
 
-    def _gather(self, weights: np.ndarray) -> list[np.ndarray]:
-        """The adjoint of `_spread`: of every set, the weight of the records in each cell."""
-        from reticent.hypotheses.support_kernels import add_up
+    def _summed(self, weights: np.ndarray) -> np.ndarray:
+        """The adjoint: of every cell of all tables, the weight of its records."""
+        from reticent.hypotheses.support_kernels import add_up, in_two, sum_places
 
-        sums = np.zeros(self._ends[-1])
-        add_up(self._places, weights, self._ends[:-1], sums)
-        found: list[np.ndarray] = [np.empty(0)] * len(self._sets)
-        for table, start, end in zip(self._tables, self._ends, self._ends[1:], strict=False):
-            for i, marginal in zip(table.members, table.tree.reduce(sums[start:end]), strict=True):
-                found[i] = marginal
-        return found
+        sums = np.zeros(self._cells)
+        rows, work = len(self._records), self._records.size
+        in_two(lambda a, b: add_up(self._records, weights, self._starts, sums, a, b), rows, work)
+        tables = np.zeros(self.size)
+        sum_places(sums, self._index, self._links, tables)
+        return tables
 
 
-@dataclass(frozen=True)
-class _Counted:
-    """A shared table of one domain, and how it is summed down to its members."""
+def _ranked(places: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct ones of some places among so many cells, rising, and which of these each place is."""
+    taken = np.zeros(cells, dtype=bool)
+    taken[places] = True
+    held = np.flatnonzero(taken)
+    ranks = np.zeros(cells, dtype=np.uint32)
+    ranks[held] = np.arange(held.size, dtype=np.uint32)
+    return held, ranks[places]
 
-    axes: Axes
-    members: Sequence[int]
-    shape: tuple[int, ...]
-    tree: MarginalTree
 
-    @classmethod
-    def of(cls, table: SharedTable, shape: Sequence[int], axis_sets: Sequence[Axes]) -> Self:
-        own = tuple(shape[axis] for axis in table.axes)
-        sets = [tuple(table.axes.index(axis) for axis in axis_sets[i]) for i in table.members]
-        return cls(table.axes, table.members, own, MarginalTree(own, sets))
-
-    @property
-    def size(self) -> int:
-        return prod(self.shape)
+def _narrow(cells: int) -> type:
+    """The type of places among so many cells."""
+    return np.uint16 if cells <= 1 << 16 else np.uint32

@@ -112,7 +112,8 @@ def factors_moving(hypothesis: Hypothesis, moves: Mapping[Set, np.ndarray]) -> d
     logs = {names: np.zeros(aim.shape) for names, aim in zip(sets, aims, strict=True)}
     for _ in range(SWEEPS):
         for place, (names, aim) in enumerate(zip(sets, aims, strict=True)):
-            logs[names] += np.log(engine.rescale(place, partial(_quotient, aim)))
+            cells = engine.held(place, np.arange(aim.size).reshape(aim.shape))
+            logs[names].reshape(-1)[cells] += np.log(engine.rescale(place, partial(_quotient, engine.held(place, aim))))
     return logs
 
 

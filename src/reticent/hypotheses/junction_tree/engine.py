@@ -36,47 +36,82 @@ class FactoredEngine:
         impossible: Mapping[tuple[str, ...], np.ndarray] | None = None,
     ) -> None:
         self.tree = tree
+        self.flat = FactoredTables(tree, measured_sets, impossible)
+        """The same tables as one vector."""
+        self.sets = self.flat.sets
+
+    @property
+    def products(self) -> int:
+        """Multiplications of one forward pass: the measure of an evaluation's work."""
+        return self.flat.products
+
+    def evaluate(self, parameters: Sequence[np.ndarray]) -> tuple[float, list[np.ndarray]]:
+        """The log partition function and the marginal of every set."""
+        marginals = self.flat.evaluate(self.flat.joined(parameters))
+        return self.flat.log_partition, self.flat.shaped(marginals)
+
+    def covary(self, weights: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """At the parameters last evaluated: E_p[(w - E_p w) 1_c] for every set c, w(x) = sum of weights[c](x)."""
+        return self.flat.shaped(self.flat.covary(self.flat.joined(weights)))
+
+
+class FactoredTables:
+    """The tables of all sets as one vector, set after set (arguments as above)."""
+
+    def __init__(
+        self,
+        tree: JunctionTree,
+        measured_sets: Sequence[Sequence[str]],
+        impossible: Mapping[tuple[str, ...], np.ndarray] | None = None,
+    ) -> None:
+        self._tree = tree
         self.sets = tuple(tree.positions(s) for s in measured_sets)
+        self.kept: list[np.ndarray | None] = [None] * len(self.sets)
+        """Of every set all cells, for `FlatTerms`."""
         self._ruled = {tree.positions(names): mask for names, mask in (impossible or {}).items()}
         self._shapes = [tree.shape_of(s) for s in self.sets]
         self._ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes])[:-1]
         self._tape = Tape(tree, self.sets, self._ruled)
+        self.size = self._tape.leaf_cells
+        self.log_partition = 0.0
         self._extreme = False
         self._logs: LogEngine | None = None
 
     @property
     def products(self) -> int:
-        """Multiplications of one forward pass: the measure of an evaluation's work."""
         return self._tape.products
 
-    def evaluate(self, parameters: Sequence[np.ndarray]) -> tuple[float, list[np.ndarray]]:
-        """The log partition function and the marginal of every set."""
-        flat = self._flat(parameters)
+    def evaluate(self, tables: np.ndarray) -> np.ndarray:
+        """The marginals of the distribution that has these logarithms."""
         try:
-            log_partition, marginals = self._tape.evaluate(flat)
+            self.log_partition, marginals = self._tape.evaluate(tables)
         except FloatingPointError:
             self._extreme = True
-            return self._log_engine.evaluate(parameters)
+            self.log_partition, found = self._log_engine.evaluate(self.shaped(tables))
+            return self.joined(found)
         self._extreme = False
-        return log_partition, self._shaped(marginals)
+        return marginals
 
-    def covary(self, weights: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """At the parameters last evaluated: E_p[(w - E_p w) 1_c] for every set c, w(x) = sum of weights[c](x)."""
-        flat = self._flat(weights)
-        return self._log_engine.covary(weights) if self._extreme else self._shaped(self._tape.covary(flat))
+    def covary(self, weights: np.ndarray) -> np.ndarray:
+        """At the last distribution: E[(w - E w) 1_c] for every cell c of every table."""
+        if self._extreme:
+            return self.joined(self._log_engine.covary(self.shaped(weights)))
+        return self._tape.covary(weights)
 
     @property
     def _log_engine(self) -> LogEngine:
         if self._logs is None:
-            self._logs = LogEngine(self.tree, self.sets, self._ruled)
+            self._logs = LogEngine(self._tree, self.sets, self._ruled)
         return self._logs
 
-    def _flat(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
+    def joined(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
+        """The vector of some arrays, one for each set."""
         if [np.shape(a) for a in arrays] != self._shapes:
             raise DomainError(f"{len(arrays)} arrays do not match the {len(self._shapes)} measured sets' shapes")
         return np.concatenate([np.ravel(a) for a in arrays]) if arrays else np.empty(0)
 
-    def _shaped(self, flat: np.ndarray) -> list[np.ndarray]:
+    def shaped(self, flat: np.ndarray) -> list[np.ndarray]:
+        """Its parts as arrays, one for each set."""
         parts = np.split(flat, self._ends) if self.sets else []
         return [part.reshape(shape) for part, shape in zip(parts, self._shapes, strict=True)]
 

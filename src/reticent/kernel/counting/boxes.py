@@ -1,4 +1,7 @@
-"""The largest absolute sum over all boxes of consecutive codes: Kadane's method, never a list of boxes."""
+"""The largest absolute sum over all boxes of consecutive codes, from sums up to each code, never a list of boxes.
+
+The work is the same whatever the numbers are (docs/proofs/audit.md, Claim 6).
+"""
 
 from __future__ import annotations
 
@@ -11,25 +14,26 @@ from numba import njit
 
 @njit(cache=True)
 def _largest(prefix: np.ndarray) -> int:
-    """`prefix` is (a+1, b+1, length): sums over the first two axes up to each index; Kadane along the last."""
+    """`prefix` is (a+1, b+1, c+1): sums up to each index along every axis.
+
+    Between two indices of the first and two of the second axis, sums up to an index of the third differ by the sums of
+    boxes: the largest absolute one is the largest of these sums less the smallest.
+    """
     best = 0
     rows, columns, length = prefix.shape
     for low_a in range(rows - 1):
         for high_a in range(low_a + 1, rows):
+            sides = prefix[high_a] - prefix[low_a]
             for low_b in range(columns - 1):
+                low = sides[low_b]
                 for high_b in range(low_b + 1, columns):
-                    highest = 0
-                    lowest = 0
+                    high = sides[high_b]
+                    highest = lowest = 0
                     for i in range(length):
-                        value = (
-                            prefix[high_a, high_b, i]
-                            - prefix[low_a, high_b, i]
-                            - prefix[high_a, low_b, i]
-                            + prefix[low_a, low_b, i]
-                        )
-                        highest = max(highest + value, value, 0)
-                        lowest = min(lowest + value, value, 0)
-                        best = max(best, highest, -lowest)
+                        value = high[i] - low[i]
+                        highest = max(highest, value)
+                        lowest = min(lowest, value)
+                    best = max(best, highest - lowest)
     return best
 
 
@@ -54,6 +58,6 @@ def largest_box(difference: np.ndarray) -> int:
             for high in range(low + 1, ordered.shape[0] + 1)
         )
     padded = ordered.reshape((1,) * (3 - ordered.ndim) + ordered.shape)
-    prefix = np.zeros((padded.shape[0] + 1, padded.shape[1] + 1, padded.shape[2]), dtype=np.int64)
-    prefix[1:, 1:] = padded.cumsum(axis=0).cumsum(axis=1)
+    prefix = np.zeros([size + 1 for size in padded.shape], dtype=np.int64)
+    prefix[1:, 1:, 1:] = padded.cumsum(axis=0).cumsum(axis=1).cumsum(axis=2)
     return int(_largest(prefix))

@@ -6,7 +6,6 @@ import math
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
-from scipy.stats import binom
 
 from reticent.errors import QueryError
 from reticent.kernel.accounting import Budget, epsilon_of, gaussian_epsilon_of
@@ -124,6 +123,8 @@ def _choices(ends: np.ndarray, epsilon: float, draws: int, step: float) -> tuple
     """Intervals that the adversary may choose: how far each outcome of the draws moves the loss, and its
     probability.
     """
+    from scipy.stats import binom  # half a second that no other release should wait for
+
     # Losses in [t - e, t] with t between two neighbouring ends lie in [lower end - e, upper end].
     upper, lower = ends[1:, None], ends[:-1, None] - epsilon
     high, low = np.exp(upper), np.exp(lower)

@@ -19,6 +19,8 @@ SHAPES = {
     "long": (40, 12, 2),
     "wide": (2,) * 7,
 }
+SEEDS = (1, 2, 3)
+"""Of the noise; one draw may happen to favour either side."""
 NOISE = (3e-2, 3e-3, 3e-4, 3e-5, 3e-7)
 """Of a cell, as a share of the table: what n times epsilon buys."""
 
@@ -79,7 +81,7 @@ def test_less_noise_never_makes_a_fit_worse_nor_is_it_worse_than_least_squares(s
     truth = distributions(shape, kind)
     before = np.inf
     for sd in NOISE:
-        found, plain, misfit, slack = error(truth, sd, seed=1)
+        found, plain, misfit, slack = np.mean([error(truth, sd, seed) for seed in SEEDS], axis=0)
         assert found <= 1.1 * before, f"noise {sd}"
         assert found <= (1.1 + slack) * plain, f"noise {sd}"
         assert misfit < 6, f"noise {sd}: a cell was left behind"

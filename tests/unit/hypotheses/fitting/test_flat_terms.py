@@ -11,9 +11,9 @@ from reticent.domain import Domain
 from reticent.hypotheses.dense import flat
 from reticent.hypotheses.dense.dense import DenseEngine
 from reticent.hypotheses.fitting.consistent import centred
-from reticent.hypotheses.fitting.loglinear import FitProblem, Term
+from reticent.hypotheses.fitting.loglinear import FitProblem, InferenceEngine, Term
 from reticent.hypotheses.fitting.prior import product_base
-from reticent.hypotheses.fitting.proportional import consistent_marginals, proportional_start
+from reticent.hypotheses.fitting.proportional import Rescaling, consistent_marginals, proportional_start
 from reticent.hypotheses.fitting.smoothness import Smoothness, SmoothPart
 
 DOMAIN = Domain({"a": 5, "b": 3, "c": 4})
@@ -35,23 +35,37 @@ def terms(seed: int = 3) -> list[Term]:
     ]
 
 
-def problem(made: Sequence[Term], *, repeated: bool, impossible: np.ndarray | None = None) -> FitProblem:
+class Listed:
+    """An engine without a vector: `FitProblem` goes through it term by term."""
+
+    def __init__(self, engine: InferenceEngine) -> None:
+        self.evaluate, self.covary = engine.evaluate, engine.covary
+        if isinstance(engine, Rescaling):
+            self.held, self.rescale = engine.held, engine.rescale
+
+
+def problem(
+    made: Sequence[Term], *, repeated: bool, listed: bool = False, impossible: np.ndarray | None = None
+) -> FitProblem:
     base = product_base(DOMAIN, [(t.attributes, t.values, t.sd) for t in made if t.order == 1])
 
-    def engine(sets: Sequence[tuple[str, ...]]) -> DenseEngine:
+    def engine(sets: Sequence[tuple[str, ...]]) -> InferenceEngine:
         axes = [tuple(map(DOMAIN.index, names)) for names in sets]
-        return DenseEngine(DOMAIN.shape, axes, impossible, repeated=repeated)
+        found = DenseEngine(DOMAIN.shape, axes, impossible, repeated=repeated)
+        return Listed(found) if listed else found
 
     return FitProblem(made, base, engine, degrees=2.0)
 
 
-@pytest.mark.parametrize("most", [0, flat.MOST_PLACES], ids=["tree", "index"])
+@pytest.mark.parametrize(
+    ("most", "repeated"), [(0, True), (flat.MOST_PLACES, True), (0, False)], ids=["tree", "index", "release"]
+)
 @pytest.mark.parametrize("ruled", [False, True])
-def test_values_and_slopes_agree(monkeypatch: pytest.MonkeyPatch, most: int, ruled: bool) -> None:
+def test_values_and_slopes_agree(monkeypatch: pytest.MonkeyPatch, most: int, repeated: bool, ruled: bool) -> None:
     monkeypatch.setattr(flat, "MOST_PLACES", most)
     impossible = np.random.default_rng(1).random(DOMAIN.shape) < 0.2 if ruled else None
-    plain = problem(terms(), repeated=False, impossible=impossible)
-    flattened = problem(terms(), repeated=True, impossible=impossible)
+    plain = problem(terms(), repeated=False, listed=True, impossible=impossible)
+    flattened = problem(terms(), repeated=repeated, impossible=impossible)
     for seed in range(3):
         point = np.random.default_rng(seed).normal(0, 0.5, plain.size)
         assert flattened.statistics(point) == pytest.approx(plain.statistics(point), abs=1e-12)
@@ -65,8 +79,8 @@ def test_proportional_fitting_starts_where_the_fit_is() -> None:
     made = [t for t in terms() if t.whole and not t.residual]
     point = np.random.default_rng(5).normal(0, 0.5, sum(t.values.size for t in made))
     starts = []
-    for repeated in (False, True):
-        at = problem(made, repeated=repeated)
+    for listed in (True, False):
+        at = problem(made, repeated=True, listed=listed)
         at.engine.evaluate(at.potentials(np.zeros(at.size)))
         consistent = consistent_marginals(at)
         assert consistent is not None

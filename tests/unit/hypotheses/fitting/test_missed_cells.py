@@ -59,8 +59,7 @@ def test_a_missed_cell_is_put_where_it_was_measured():
     revived = at.revived(np.zeros(at.size), 4.0)
     assert revived is not None
     assert at.value(revived) < at.value(np.zeros(at.size)) / 2
-    place = at.parameters(("a", "b"))
-    raised = revived[place].reshape(SIZE, SIZE)
+    raised = at.part(("a", "b"), revived).reshape(SIZE, SIZE)
     assert raised[-1, -1] > 1  # the rare cell: 0.003 in place of 1e-5
     assert (raised[~np.eye(SIZE, dtype=bool)] == 0).all()
 

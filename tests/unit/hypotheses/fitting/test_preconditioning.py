@@ -62,7 +62,7 @@ def test_a_direction_of_a_pair_leaves_single_attributes_alone():
     at = problem()
     matrix = at.preconditioner(np.zeros(at.size), nested=True)
     gradient = np.zeros(at.size)
-    gradient[at.parameters(("c0", "c1"))][0] = 1.0
+    at.part(("c0", "c1"), gradient)[0] = 1.0
     moved = at.engine.covary(at.spread(matrix.apply(gradient)))
     assert np.abs(moved[at.place(("c0", "c1"))]).max() > 0
     for name in ("c0", "c1"):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 
-from reticent.hypotheses.fitting.quasi_newton import Diagonal, Objective, descend
+from reticent.hypotheses.fitting.quasi_newton import DescentResult, Diagonal, Objective, Pairs, descend
 
 
 class Cosh:
@@ -46,3 +47,35 @@ def test_an_overflowing_step_is_shortened_silently() -> None:
 
 def test_a_value_that_is_no_number_is_never_accepted() -> None:
     assert (found(Cosh(broken=True), 1.0) == 1).all()
+
+
+def test_a_measured_first_step_is_not_tried_too_long() -> None:
+    """Along a parabola of unequal curvatures, which the preconditioner takes for a thousandth of what they are."""
+    curvatures, seen = np.array([1.0, 4.0, 9.0]), [np.zeros(3)]
+
+    def value(point: np.ndarray) -> float:
+        seen.append(point)
+        return 0.5 * float(curvatures @ point**2)
+
+    def reached(curvature: Callable[[np.ndarray], float] | None, pairs: Pairs | None = None) -> DescentResult:
+        objective = Objective(value, lambda: curvatures * seen[-1], curvature)
+        return descend(
+            objective,
+            np.ones(3),
+            preconditioner=Diagonal(1e3 / curvatures[::-1]),
+            gap_bound=lambda gradient: float(gradient @ gradient),
+            tolerance=1e-12,
+            progress=1e-16,
+            iterations=100,
+            pairs=pairs,
+        )
+
+    known = Pairs(3)
+    plain, measured = reached(None), reached(lambda along: float(curvatures @ along**2), known)
+    assert plain.certified
+    assert measured.certified
+    assert measured.evaluations < plain.evaluations
+    assert len(known) > 0
+    again = reached(None, known)
+    assert again.certified
+    assert again.evaluations < plain.evaluations, "what was learnt spares the long first step"

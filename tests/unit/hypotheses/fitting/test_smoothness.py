@@ -13,9 +13,11 @@ from reticent.hypotheses.fitting import loglinear
 from reticent.hypotheses.fitting.loglinear import SMOOTH, FitProblem, fit_loglinear, terms_of
 from reticent.hypotheses.fitting.prior import Prior, product_base
 from reticent.hypotheses.fitting.smoothness import (
+    AMPLITUDES,
     LARGEST_MATRIX,
     Smoothness,
     SmoothPart,
+    add_losses,
     learn_smoothness,
     ordered_codes,
     smooth_part,
@@ -87,6 +89,22 @@ def compared(kind: str, sd: float, monkeypatch: pytest.MonkeyPatch) -> tuple[flo
             without, _ = fit_loglinear(released, DOMAIN, dense)
         ratios.append(variation(truth, model) / variation(truth, without))
     return float(np.mean(ratios)), parts
+
+
+@pytest.mark.parametrize(("codes", "columns"), [(1, 2), (2, 1), (5, 3), (40, 1), (40, 7)])
+@pytest.mark.parametrize("sd", [1e-2, 1e-5])
+def test_likelihoods_are_those_of_normal_numbers(codes: int, columns: int, sd: float) -> None:
+    generator = np.random.default_rng(codes)
+    root = generator.normal(0, 1e-2, (codes, codes))
+    away, sizes = generator.normal(0, 1e-2, (codes, columns)), generator.random(columns) + 0.1
+    losses = np.zeros(AMPLITUDES.size)
+    add_losses(root @ root.T, away, sizes, sd, losses)
+    for amplitude, loss in zip(AMPLITUDES, losses, strict=True):
+        expected = 0.0
+        for size, column in zip(sizes, away.T, strict=True):
+            covariance = (amplitude * size) ** 2 * (root @ root.T) + sd * sd * np.eye(codes)
+            expected += np.linalg.slogdet(covariance)[1] + column @ np.linalg.solve(covariance, column)
+        assert loss == pytest.approx(expected, rel=1e-6)
 
 
 def test_which_attributes_are_in_order() -> None:

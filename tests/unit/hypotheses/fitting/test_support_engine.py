@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from reticent.hypotheses import support_kernels
 from reticent.hypotheses.fitting.support_engine import SupportEngine, shared_tables
 
 SHAPE = (2, 3, 2, 4, 5, 2)
@@ -90,3 +91,22 @@ def test_cells_are_occupied_that_have_a_record():
     for occupied, marginal in zip(few.occupied(), marginals, strict=True):
         assert np.array_equal(occupied, marginal > 0)
     assert not all(occupied.all() for occupied in few.occupied())
+
+
+def test_two_halves_at_once_give_the_same_bits(monkeypatch):
+    found = []
+    for processors in (1, 2):
+        monkeypatch.setattr(support_kernels, "_PROCESSORS", processors)
+        monkeypatch.setattr(support_kernels, "_WORTH", 1)
+        halved = engine(5000, shared=True)
+        found.append([*halved.evaluate(tables(1))[1], *halved.covary(tables(2)), halved.probabilities])
+    assert all(np.array_equal(one, other) for one, other in zip(*found, strict=True))
+
+
+def test_cells_without_records_are_left_out_of_large_sets():
+    few = engine(40, shared=True)
+    full = few.evaluate(tables(1))[1]
+    assert any(kept is not None for kept in few.flat.kept)
+    for index, (kept, cells) in enumerate(zip(few.flat.kept, few.occupied(), strict=True)):
+        assert kept is None or np.array_equal(kept, np.flatnonzero(cells))
+        assert few.held(index, full[index]).sum() == pytest.approx(1)
