@@ -42,6 +42,7 @@ from reticent.hypotheses.fitting.near_queries import CLOSE, FAR, near_queries
 from reticent.hypotheses.fitting.pooling import SHRINKING, learn_scales
 from reticent.hypotheses.fitting.preconditioning import PAIR, Nested, centred_curvature
 from reticent.hypotheses.fitting.prior import (
+    LARGEST_SCALE,
     LEAST_SCALE,
     Base,
     Prior,
@@ -733,10 +734,14 @@ def _with_wide_scales(terms: dict[Key, Term], base: Base) -> dict[Key, Term]:
 def _with_pooled_scales(marginals: Mapping[Set, Term], base: Base) -> dict[Key, Term]:
     """Scales learnt from all sets of an order together (spec planning.md 4), where residuals were measured.
 
-    Noise of residuals is independent from set to set, so that it does not hide triples behind pairs.
+    Noise of residuals is independent from set to set, so that it does not hide triples behind pairs. A departure of any
+    size is a parameter of ordinary size in a cell of which little is expected.
     """
     learnt = learn_scales(marginals, base, lambda names, table: _departure(marginals[names], table), SHRINKING)
-    return {(names, ""): replace(marginals[names], scale=scale) for names, scale in learnt.scales.items()}
+    return {
+        (names, ""): replace(marginals[names], scale=min(scale, LARGEST_SCALE))
+        for names, scale in learnt.scales.items()
+    }
 
 
 SMOOTH = "smooth part"

@@ -11,8 +11,8 @@ from reticent.domain import Domain
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.dense.dense import DenseHypothesis
 from reticent.hypotheses.fitting.consistent import Departure, centred
-from reticent.hypotheses.fitting.pooling import SHRINKING, VARIANCE, learn_scales, pooled_posteriors
-from reticent.hypotheses.fitting.prior import POOLED_GRID, Base, expected_from
+from reticent.hypotheses.fitting.pooling import SHRINKING, UNSEEN, VARIANCE, learn_scales, pooled_posteriors
+from reticent.hypotheses.fitting.prior import LARGEST_SCALE, POOLED_GRID, Base, expected_from
 from reticent.queries.linear import Residual
 
 EMPTY = Domain({f"c{i}": 2 for i in range(6)} | {"d": 3})
@@ -58,8 +58,25 @@ def test_many_drowned_sets_show_together_that_they_hold_nothing() -> None:
 
 def test_a_lone_drowned_set_keeps_an_open_mind() -> None:
     posteriors, law = pooled_posteriors(np.zeros((1, POOLED_GRID.size)))
-    assert law == pytest.approx(np.full(POOLED_GRID.size, 1 / POOLED_GRID.size))
-    assert np.exp(posteriors[0] @ np.log(POOLED_GRID)) == pytest.approx(0.095, rel=0.01)
+    assert law == pytest.approx(UNSEEN / UNSEEN.sum())
+    within = POOLED_GRID <= 1.001 * LARGEST_SCALE
+    assert np.ptp(law[within]) < 1e-12
+    assert law[within].sum() > 0.9
+    assert np.exp(posteriors[0][within] @ np.log(POOLED_GRID[within]) / law[within].sum()) == pytest.approx(
+        0.095, rel=0.01
+    )
+
+
+def test_cells_many_times_as_large_as_expected_are_no_noise() -> None:
+    """Two rare codes that always come together: the pair's table is believed as far as noise warrants, not cut off."""
+    sd = 1e-3
+    rare = np.array([0.005, 0.995])
+    expected = np.multiply.outer(rare, rare)
+    table = np.array([[0.005, 0.0], [0.0, 0.995]])
+    departure = Departure.from_expected(centred(table), sd, expected, residual=True)
+    (scales,), _ = pooled_posteriors(np.stack([departure.losses()]))
+    scale = float(scales @ POOLED_GRID**SHRINKING) ** (1 / SHRINKING)
+    assert np.abs(departure.shrunk(scale) - table).max() < sd
 
 
 @pytest.mark.parametrize("scale", [0.1, 0.6])
