@@ -120,7 +120,7 @@ def measure_in_rounds(
     """
     # Of single attributes nothing is known beforehand, whatever a look shows.
     alone = max(map(len, sets)) == 1
-    counts_first = alone and residuals and not (at_once or collection.plans)  # levels of ranges tell their sum
+    columns = alone and residuals and not at_once
     at_once = at_once or alone
     # What the run keeps for audits; queries that were measured before are spent.
     reserved = (collection.left if collection.steps.whole else collection.allowance) - units
@@ -132,8 +132,9 @@ def measure_in_rounds(
     plan = _residual_plan(collection, domain, sets, asked, at_once) if residuals else None
     # Residuals are paid together: no set's own share is rounded to whole units.
     rounds = _rounds(collection.pure, len(sets) if plan is None else 1, units, at_once)
-    counts_first = counts_first and not any(former)
-    counted = _count_columns(collection, domain, asked, units) if counts_first else 0
+    columns = columns and not any(former)
+    # Levels of ranges tell their sum.
+    counted = _count_columns(collection, domain, asked, units) if columns and not collection.plans else 0
     look = list(sets)
     if len(rounds) > 1 and not any(former):
         if collection.pure:
@@ -166,9 +167,7 @@ def measure_in_rounds(
             collection.measure_residuals(name, precisions, spend)
             continue
         kept, seen = spend - others, look if first else None
-        shares = _marginal_shares(
-            collection, domain, allocation, asked, kept, seen, at_once=at_once, columns=counts_first
-        )
+        shares = _marginal_shares(collection, domain, allocation, asked, kept, seen, at_once=at_once, columns=columns)
         collection.measure(name, shares | first_shares(domain, unasked.sets, others))
         if first and plan is not None and not (plan.exact or any(collection.residual_precisions())):
             plan = None  # the choice holds for all rounds: fits of marginals and residuals together are worse

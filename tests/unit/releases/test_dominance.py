@@ -54,6 +54,17 @@ def test_a_small_column_beside_a_wide_one_has_about_plain_noise(kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", BUDGETS)
+def test_a_column_beside_ranges_of_a_wide_one_has_about_plain_noise(kind: str) -> None:
+    """It had twice (approximate) to three and a half times (pure) as much."""
+    generator = np.random.default_rng(4)
+    codes = np.stack([generator.integers(0, 1024, 3000), generator.integers(0, 6, 3000)], axis=1)
+    table = table_of((1024, 6), codes)
+    workload = rt.ranges("c0") + Workload([rt.marginal("c1")], domain=table.domain)
+    budget = BUDGETS[kind]
+    assert noise_of(rt.release(table, workload, budget), ("c1",)) < OVER_PLAIN * plain_noise(budget, 1 / 2)
+
+
+@pytest.mark.parametrize("kind", BUDGETS)
 def test_a_table_of_tiny_weight_is_measured(kind: str) -> None:
     """It was left out, and estimated from its columns at any budget; the heavy one had 1.4 times plain noise."""
     codes = np.random.default_rng(2).integers(0, 4, (5000, 2))
