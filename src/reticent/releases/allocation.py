@@ -35,12 +35,15 @@ from reticent.hypotheses.fitting.smoothness import smooth_part
 from reticent.queries.linear import Residual
 
 __all__ = [
+    "LAPLACE_POWER",
     "MOST_ERROR",
+    "NORMAL_POWER",
     "RAISED",
     "Allocation",
     "NoiseBounds",
     "PureShares",
     "allowed_noise",
+    "as_noisy",
     "binned",
     "departures_of",
     "left_variances",
@@ -75,6 +78,8 @@ UNKNOWN = 1e-12
 """Precision assumed for a residual that was not measured, relative to the largest precision."""
 BINS = 26
 """Number of classes of a residual's prior variances, at equal steps of their logarithm."""
+LAPLACE_POWER, NORMAL_POWER = 1 / 2, 2 / 3
+"""Powers of a table's weight with which plain noise divides a budget (`plain_shares`)."""
 TILTS = np.geomspace(1e-4, 0.999, 400)
 """Arguments at which a moment generating function is tried, at steps of a fortieth."""
 FEW = 10
@@ -125,8 +130,7 @@ class Allocation:
         before = self.precisions(measured) + residuals
         added = np.full(len(self.sets), budget / len(self.sets))
         spent = float(measured.sum() + self._kept @ residuals)
-        asked = self._weights > 0
-        plain = self.precisions(asked * ((budget + spent) / max(1, np.count_nonzero(asked))))
+        plain = self.precisions((budget + spent) * plain_shares(self._weights, NORMAL_POWER))
         bounds = self._noise_bounds(plain, unbounded_variances(variances) if widest is None else widest)
         for _ in range(ITERATIONS):
             known = before + self.precisions(added)
@@ -162,7 +166,7 @@ class Allocation:
         def known(shares: np.ndarray) -> np.ndarray:
             return before + self.precisions(budget * shares**2)
 
-        asked, plainly = self._weights > 0, plain_shares(self._weights)
+        asked, plainly = self._weights > 0, plain_shares(self._weights, LAPLACE_POWER)
         plain = self.precisions(budget * plainly**2)
         most = np.maximum(MOST_ERROR**2 * self._gains(plain, spread, counts, self._weights)[0], TINY)
         widest = unbounded_variances(variances) if widest is None else widest
@@ -193,7 +197,10 @@ class Allocation:
         numbers = np.cumsum(asked) - 1
         kept = asked[self._outer]
         inside = numbers[self._outer[kept]], self._inner[kept], self._share[kept]
-        return NoiseBounds(inside, self._kept, self._cells[asked], plain, widest, allowed=allowed)
+        cells = self._cells[asked]
+        if allowed is None:
+            allowed = allowed_noise(cells, cells.size, as_noisy(cells, self._weights[asked]), MOST_ERROR)
+        return NoiseBounds(inside, self._kept, cells, plain, widest, allowed)
 
     def _allowed_noise(self, family: Collection[Set]) -> np.ndarray:
         """Variances of Laplace noise that the cells of each target may have if a family is measured, relative to plain
@@ -240,9 +247,9 @@ class NoiseBounds:
     that it does not expect, and only noise limits them, or the sums of records that contain a cell. The largest of N
     normal errors is about the root of `2 log N` standard deviations. A target of c cells among K targets may therefore
     have more noise than plain noise leaves it, by the root of `log N / log(K c)` if that is above one: the bound on the
-    largest error of all N cells, a sum over targets, is then at most doubled. `most_error` multiplies this root. For
-    other noise than normal, the `allowed` variances of every target are given, relative to those of plain noise. A
-    target whose cells have no noise, of attributes with one code each, has no bound.
+    largest error of all N cells, a sum over targets, is then at most doubled (`allowed_noise`). If weights divide plain
+    noise unevenly, N counts the cells that are at least as noisy. A target whose cells have no noise, of attributes
+    with one code each, has no bound.
     """
 
     def __init__(
@@ -252,19 +259,15 @@ class NoiseBounds:
         cells: np.ndarray,
         plain: np.ndarray,
         widest: np.ndarray,
-        most_error: float = MOST_ERROR,
-        *,
-        allowed: np.ndarray | None = None,
+        allowed: np.ndarray,
     ) -> None:
         """For pairs `inside` of a target and a residual in it with the ratio of their cells, the `price` of every
-        residual, the `cells` of every target, the precisions of residuals under `plain` noise, and their `widest`
-        prior variances.
+        residual, the `cells` of every target, the precisions of residuals under `plain` noise, their `widest` prior
+        variances, and the variances that each target's cells are `allowed`, relative to those of plain noise.
         """
         self._outer, self._inner, self._ratio = inside
         self._price, self._widest, self._targets = price, widest, cells.size
         noise = self._errors(price / np.maximum(plain, TINY))
-        if allowed is None:
-            allowed = allowed_noise(cells, cells.size, float(cells.sum()), most_error)
         self._most = np.where(noise > 0, allowed * noise, np.inf)
         self._multipliers = np.full(cells.size, FIRST_MULTIPLIER)
 
@@ -290,12 +293,21 @@ class NoiseBounds:
         return np.bincount(self._outer, residuals[self._inner] * self._ratio**2, self._targets)
 
 
-def allowed_noise(cells: np.ndarray, tables: int, total: float, most_error: float) -> np.ndarray:
+def allowed_noise(cells: np.ndarray, tables: int, total: float | np.ndarray, most_error: float) -> np.ndarray:
     """Variances of normal noise that cells of tables of so many `cells` may have, relative to plain noise, among all
     `tables` with `total` cells (`NoiseBounds`).
     """
-    ratios = np.log(max(total, 2.0)) / np.log(np.maximum(cells * tables, 2.0))
+    ratios = np.log(np.maximum(total, 2.0)) / np.log(np.maximum(cells * tables, 2.0))
     return most_error**2 * np.maximum(ratios, 1.0)
+
+
+def as_noisy(cells: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """For each table, the cells of all tables that plain noise, divided by the weights, leaves at least as noisy: only
+    they can have the largest error in its place.
+    """
+    ordered = np.argsort(weights, kind="stable")
+    summed = np.cumsum(cells[ordered])
+    return summed[np.searchsorted(weights[ordered], weights, side="right") - 1]
 
 
 def unbounded_variances(variances: Sequence[np.ndarray | None]) -> np.ndarray:
@@ -303,14 +315,15 @@ def unbounded_variances(variances: Sequence[np.ndarray | None]) -> np.ndarray:
     return np.array([np.inf if variance is None or variance.any() else 0.0 for variance in variances])
 
 
-def plain_shares(weights: np.ndarray) -> np.ndarray:
-    """Shares of a pure budget that plain noise gives to the tables: equal ones, unless weights differ.
+def plain_shares(weights: np.ndarray, power: float) -> np.ndarray:
+    """Shares of a budget that plain noise gives to the tables: equal ones, unless their weights differ.
 
-    The error of a table falls with its share s, and the sum of w / s over the tables is least if shares grow with the
-    root of their weights w.
+    Under Laplace noise the error of a table falls with its share s, under normal noise with the root of it. The sum of
+    `w / s` over the tables is least if shares grow with the root of their weights w, that of `w / s^(1/2)` if they grow
+    with their power of two thirds.
     """
-    roots = np.sqrt(weights)
-    return roots / max(float(roots.sum()), TINY)
+    raised = weights**power
+    return raised / max(float(raised.sum()), TINY)
 
 
 def largest_sum(cells: float, summed: float) -> float:

@@ -25,7 +25,7 @@ from reticent.hypotheses.fitting.consistent import kept_by_centring, maximal_set
 from reticent.hypotheses.fitting.descent import largest_noise
 from reticent.hypotheses.fitting.prior import collapse
 from reticent.queries.linear import Marginal
-from reticent.releases.allocation import Allocation, PureShares, plain_shares, prior_variances
+from reticent.releases.allocation import LAPLACE_POWER, Allocation, PureShares, plain_shares, prior_variances
 from reticent.releases.candidates import with_several_codes
 
 __all__ = ["LOOK", "dispensable", "families", "histogram_serves", "pure_shares", "widest_variances"]
@@ -110,7 +110,7 @@ def dispensable(domain: Domain, targets: Mapping[Set, float], budget: float, rec
     One code of an attribute has at least the inverse of their number as its share. If plain noise is expected to have a
     smaller largest error than even that many records, no measurement can show that a target may be left out.
     """
-    shares = plain_shares(np.array(list(targets.values())))
+    shares = plain_shares(np.array(list(targets.values())), LAPLACE_POWER)
     return any(
         records / max(domain.shape_of(s)) <= largest_noise(domain.cells(s), laplace=True) / (share * sqrt(budget))
         for s, share in zip(targets, shares.tolist(), strict=True)

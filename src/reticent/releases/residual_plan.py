@@ -27,11 +27,14 @@ from reticent.kernel.residual_counts import RESIDUAL_CELLS, TOGETHER
 from reticent.queries.linear import Residual
 from reticent.releases.allocation import (
     MOST_ERROR,
+    NORMAL_POWER,
     RAISED,
     NoiseBounds,
     allowed_noise,
+    as_noisy,
     binned,
     left_variances,
+    plain_shares,
     unbounded_variances,
 )
 from reticent.releases.replacement import ReplacementPrices
@@ -80,7 +83,7 @@ class ResidualPlan:
         total: bool,
         replacing: bool = False,
     ) -> None:
-        asked = [s for s in targets if targets[s] > 0]
+        self.targets = asked = [s for s in targets if targets[s] > 0]
         found = [s for s in sets if min(domain.shape_of(s)) > 1]
         self.sets: list[Set] = _in_groups(domain, [*([()] if total else []), *found], asked)
         index = {s: i for i, s in enumerate(self.sets)}
@@ -125,7 +128,7 @@ class ResidualPlan:
         equal = np.bincount(outer, (self.price / np.maximum(plain, TINY))[inner] * ratio**2, lower.size)
         allowed = allowed_noise(lower, cells.size, float(cells.sum()), LOWER_NOISE * most_error)
         allowed *= np.maximum(self._target_cells.size / budget / np.maximum(equal, TINY), 1.0)
-        return NoiseBounds(self._lower, self.price, lower, plain, widest, allowed=allowed)
+        return NoiseBounds(self._lower, self.price, lower, plain, widest, allowed)
 
     def told_by(self, marginals: Mapping[Set, float]) -> np.ndarray:
         """Precisions of residuals that follow from measured marginals."""
@@ -157,7 +160,9 @@ class ResidualPlan:
         most = most_error**2 * self._errors(counts, _left(spread, plain))
         inside = self._outer, self._inner, self._share
         widest = unbounded_variances(variances) if widest is None else widest
-        bounds = NoiseBounds(inside, self.price, self._target_cells, plain, widest, most_error)
+        cells = self._target_cells
+        allowed = allowed_noise(cells, cells.size, as_noisy(cells, self._weights), most_error)
+        bounds = NoiseBounds(inside, self.price, cells, plain, widest, allowed)
         lower = self._lower_bounds(spent, widest, most_error)
         weights, prices, over = self._weights.copy(), self.price, 1.0
         replaced = ReplacementPrices(self._domain, self.sets) if self._replacing else None
@@ -197,9 +202,9 @@ class ResidualPlan:
         return np.sqrt(ours / plain)
 
     def _plain(self, budget: float) -> np.ndarray:
-        """Precisions of residuals if every target were measured as a marginal with an equal part of the budget."""
-        equal = budget / self._target_cells.size
-        return np.bincount(self._inner, equal * self._share, len(self.sets))
+        """Precisions of residuals if every target were measured as a marginal, the budget divided by the weights."""
+        shares = plain_shares(self._weights, NORMAL_POWER)
+        return np.bincount(self._inner, budget * shares[self._outer] * self._share, len(self.sets))
 
     def objective(self, precisions: np.ndarray, variances: Sequence[np.ndarray | None]) -> float:
         """The expected error of the workload: the sum of roots of squared errors, weighted by roots of cells."""

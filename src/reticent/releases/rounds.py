@@ -19,7 +19,14 @@ from reticent.domain import Domain
 from reticent.hypotheses.fitting.prior import SCALE_GRID
 from reticent.hypotheses.one_thread import on_one_thread
 from reticent.knowledge.guarantees import Progress, Report
-from reticent.releases.allocation import Allocation, prior_variances
+from reticent.releases.allocation import (
+    LAPLACE_POWER,
+    MOST_ERROR,
+    NORMAL_POWER,
+    Allocation,
+    plain_shares,
+    prior_variances,
+)
 from reticent.releases.budgeting import TOTAL_SHARE, Collection, divide
 from reticent.releases.pure_plan import LOOK, dispensable, families, pure_shares, widest_variances
 from reticent.releases.residual_plan import ResidualPlan, measurable
@@ -57,6 +64,8 @@ TOTAL = "total"
 """The step that buys the number of records separately."""
 ONLY_ROUND = "only round"
 """The step of a pure budget that is spent at once."""
+ROUNDED = 1e-9
+"""What rounding may take off a share."""
 SMALLEST = 1e-100
 """A share of nothing, whose square is still a number."""
 FORMER_STEPS = ("all", "first", "second")
@@ -72,6 +81,26 @@ def first_shares(domain: Domain, sets: Sequence[Set], units: int) -> dict[Set, i
         members = [s for s in sets if len(s) == order]
         shares |= dict(zip(members, divide(pot, [domain.cells(s) ** SIZE_POWER for s in members]), strict=True))
     return shares
+
+
+def column_shares(domain: Domain, targets: Mapping[Set, float], units: int, *, pure: bool) -> dict[Set, int]:
+    """Units of single columns that are all a workload asks for, by their codes and weights.
+
+    The total variation of d codes grows with d times their noise. Under normal noise the sum of `w d / s^(1/2)` is
+    least for shares s that grow with the power two thirds of w d; none is so small that its column has more than
+    `MOST_ERROR` times plain noise. Under Laplace noise, no column may have more than plain noise, whose shares add up
+    to all.
+    """
+    weights = np.array(list(targets.values()))
+    shares = plain_shares(weights, LAPLACE_POWER if pure else NORMAL_POWER)
+    if not pure:
+        least = shares / MOST_ERROR**2
+        best = plain_shares(weights * [domain.cells(s) for s in targets], NORMAL_POWER)
+        shares, held = best, np.zeros(len(least), dtype=bool)
+        while (shares < least * (1 - ROUNDED)).any():
+            held |= shares < least
+            shares = np.where(held, least, best * (1 - least[held].sum()) / max(best[~held].sum(), SMALLEST))
+    return dict(zip(targets, divide(units, shares.tolist()), strict=True))
 
 
 @on_one_thread
@@ -93,7 +122,7 @@ def measure_in_rounds(
     """
     # Of single attributes nothing is known beforehand, whatever a look shows.
     alone = max(map(len, sets)) == 1
-    counts_first = alone and residuals and not (at_once or collection.plans)  # levels of ranges tell their sum
+    columns = alone and residuals and not at_once
     at_once = at_once or alone
     # What the run keeps for audits; queries that were measured before are spent.
     reserved = (collection.left if collection.steps.whole else collection.allowance) - units
@@ -105,8 +134,9 @@ def measure_in_rounds(
     plan = _residual_plan(collection, domain, sets, asked, at_once) if residuals else None
     # Residuals are paid together: no set's own share is rounded to whole units.
     rounds = _rounds(collection.pure, len(sets) if plan is None else 1, units, at_once)
-    counts_first = counts_first and not any(former)
-    counted = _count_columns(collection, domain, sets, asked, units) if counts_first else 0
+    columns = columns and not any(former)
+    # Levels of ranges tell their sum.
+    counted = _count_columns(collection, domain, asked, units) if columns and not collection.plans else 0
     look = list(sets)
     if len(rounds) > 1 and not any(former):
         if collection.pure:
@@ -139,7 +169,7 @@ def measure_in_rounds(
             collection.measure_residuals(name, precisions, spend)
             continue
         kept, seen = spend - others, look if first else None
-        shares = _marginal_shares(collection, domain, allocation, asked, kept, seen, at_once=at_once)
+        shares = _marginal_shares(collection, domain, allocation, asked, kept, seen, at_once=at_once, columns=columns)
         collection.measure(name, shares | first_shares(domain, unasked.sets, others))
         if first and plan is not None and not (plan.exact or any(collection.residual_precisions())):
             plan = None  # the choice holds for all rounds: fits of marginals and residuals together are worse
@@ -214,15 +244,13 @@ def _count_before(collection: Collection, domain: Domain, sets: Iterable[Set], u
     return share
 
 
-def _count_columns(
-    collection: Collection, domain: Domain, sets: Sequence[Set], targets: Mapping[Set, float], units: int
-) -> int:
+def _count_columns(collection: Collection, domain: Domain, targets: Mapping[Set, float], units: int) -> int:
     """Buy the number of records if it is private and single columns, all that is measured, would tell it worse;
     returns the units that this may cost.
     """
     power = 2 if collection.pure else 1
-    shares = first_shares(domain, sets, max(units, 1))
-    columns = [(domain.cells(s), shares[s] / max(units, 1), targets.get(s, 0.0)) for s in sets]
+    shares = column_shares(domain, targets, max(units, 1), pure=collection.pure)
+    columns = [(domain.cells(s), share / max(units, 1), targets[s]) for s, share in shares.items()]
     counted = int(units * records_share(columns, power))
     begun_without = collection.begun("round 1") and not collection.begun(TOTAL)
     bought = collection.begun(TOTAL) or counted >= 1
@@ -337,8 +365,9 @@ def _residual_precisions(
         added[plan.sets.index(())] = max(added[plan.sets.index(())], float(TOTAL_SHARE) * budget)
     least = LEAST_SHARE * budget / len(added)
     kept = {s for s, t in zip(plan.sets, added * plan.price, strict=True) if t >= least}
-    # A residual tells little of a marginal without those inside it.
+    # A residual tells little of a marginal without those inside it, and no weight is too small for a first look.
     unknown = {s for s, t in zip(plan.sets, known, strict=True) if s and not t}
+    kept |= unknown.intersection(look or (), plan.targets)
     kept |= {inner for s in kept for k in range(1, len(s)) for inner in combinations(s, k) if inner in unknown}
     added = np.maximum(added, least / plan.price)
     chosen = {s: float(t) for s, t in zip(plan.sets, added, strict=True) if s in kept}
@@ -376,8 +405,13 @@ def _marginal_shares(
     look: Sequence[Set] | None,
     *,
     at_once: bool,
+    columns: bool,
 ) -> dict[Set, int]:
-    """Units of the marginals of a round; of a first one for the sets about which something can be seen."""
+    """Units of the marginals of a round; of a first one for the sets about which something can be seen; of the only one
+    if single columns are all.
+    """
+    if columns:
+        return column_shares(domain, targets, units, pure=collection.pure)
     if collection.pure and not at_once:
         return _pure_shares(collection, domain, allocation, targets, units, look)
     return first_shares(domain, look, units) if look is not None else _planned(collection, domain, allocation, units)
@@ -421,7 +455,10 @@ def _pure_shares(
         variances, _ = prior_variances(measurements, domain, allocation.sets, max(collection.records[0], 1.0))
         widest = widest_variances(measurements, domain, allocation, _most_records(collection))
     weights = pure_shares(allocation, targets, budget, _known(collection, allocation), variances, widest)
-    kept = np.flatnonzero(weights >= LEAST_SHARE * weights.max())
+    asked = np.array([s in targets for s in allocation.sets])
+    least = LEAST_SHARE * weights.mean()
+    weights = np.where(asked & (weights > 0), np.maximum(weights, least), weights)
+    kept = np.flatnonzero(weights >= least)
     shares = divide(units, weights[kept].tolist())
     return {allocation.sets[i]: share for i, share in zip(kept, shares, strict=True) if share > 0}
 

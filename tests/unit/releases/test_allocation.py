@@ -8,7 +8,14 @@ import pytest
 from reticent.domain import Domain
 from reticent.hypotheses.base import Measurement
 from reticent.queries.linear import marginal
-from reticent.releases.allocation import MOST_ERROR, Allocation, NoiseBounds, prior_variances
+from reticent.releases.allocation import (
+    MOST_ERROR,
+    Allocation,
+    NoiseBounds,
+    allowed_noise,
+    as_noisy,
+    prior_variances,
+)
 from reticent.releases.candidates import measured_sets
 from reticent.releases.residual_plan import ResidualPlan
 
@@ -118,7 +125,10 @@ def bounds_of(domain: Domain, targets: list[tuple[str, ...]], widest: float = np
     inside = [(i, j, ratio_of(domain, a, t)) for i, t in enumerate(targets) for j, a in enumerate(sets) if {*a} <= {*t}]
     outer, inner, ratio = (np.array(column) for column in zip(*inside, strict=True))
     cells = np.array([domain.cells(t) for t in targets], dtype=float)
-    return NoiseBounds((outer, inner, ratio), price, cells, np.ones(len(sets)), np.full(len(sets), widest)), price
+    allowed = allowed_noise(cells, cells.size, as_noisy(cells, np.ones(cells.size)), MOST_ERROR)
+    return NoiseBounds(
+        (outer, inner, ratio), price, cells, np.ones(len(sets)), np.full(len(sets), widest), allowed
+    ), price
 
 
 def test_bounds_allow_small_targets_more_noise_for_the_same_union_bound():
@@ -127,6 +137,13 @@ def test_bounds_allow_small_targets_more_noise_for_the_same_union_bound():
     cells = 6 + 2000
     allowed = np.array([np.log(cells) / np.log(2 * 6), 1.0])
     assert bounds.over_most(np.ones(len(price))) == pytest.approx(1 / (MOST_ERROR * np.sqrt(allowed)))
+
+
+def test_a_table_of_small_weight_may_not_be_noisier_than_plain_noise_leaves_it():
+    """It is the noisiest: the cells of heavier tables do not have the largest error in its place."""
+    cells = np.array([100.0, 6.0, 40.0, 6.0])
+    assert as_noisy(cells, np.ones(4)).tolist() == [152, 152, 152, 152]
+    assert as_noisy(cells, np.array([10.0, 1e-3, 1.0, 1e-3])).tolist() == [152, 12, 52, 12]
 
 
 def test_gains_are_the_slopes_of_the_errors_that_are_bounded():

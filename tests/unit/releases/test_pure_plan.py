@@ -24,7 +24,7 @@ from reticent.queries.linear import marginal
 from reticent.queries.workload import Workload
 from reticent.releases import adaptive, rounds
 from reticent.releases.adaptive import Adaptive
-from reticent.releases.allocation import Allocation, largest_sum, plain_shares
+from reticent.releases.allocation import LAPLACE_POWER, NORMAL_POWER, Allocation, largest_sum, plain_shares
 from reticent.releases.candidates import measured_sets
 from reticent.releases.pure_plan import families, histogram_serves, pure_shares, widest_variances
 from reticent.releases.release import release
@@ -330,9 +330,11 @@ def test_a_pure_run_keeps_the_choice_of_a_histogram_under_which_it_began(
 
 
 def test_plain_noise_follows_weights() -> None:
-    """Equal weights share equally; a table of a hundred times the weight has ten times the share."""
-    assert plain_shares(np.array([3.0, 3.0, 0.0, 3.0])).tolist() == pytest.approx([1 / 3, 1 / 3, 0, 1 / 3])
-    assert plain_shares(np.array([100.0, 1.0])).tolist() == pytest.approx([10 / 11, 1 / 11])
+    """Equal weights share equally; a heavier table has more, as its noise falls with its share."""
+    for power in (LAPLACE_POWER, NORMAL_POWER):
+        assert plain_shares(np.array([3.0, 3.0, 0.0, 3.0]), power).tolist() == pytest.approx([1 / 3, 1 / 3, 0, 1 / 3])
+    assert plain_shares(np.array([100.0, 1.0]), LAPLACE_POWER).tolist() == pytest.approx([10 / 11, 1 / 11])
+    assert plain_shares(np.array([1000.0, 1.0]), NORMAL_POWER).tolist() == pytest.approx([100 / 101, 1 / 101])
 
 
 def test_a_heavy_table_gets_most_of_a_pure_budget() -> None:

@@ -274,15 +274,18 @@ def is_laplace(measurement: Measurement) -> bool:
 
 
 def as_residuals(measurements: Sequence[Measurement], domain: Domain) -> list[Measurement]:
-    """The same with residuals in the place of marginals if noise is Laplace's; else as they are.
+    """The same with residuals in the place of marginals, if no residual was measured by itself.
 
-    A pure budget measures few sets and none inside another, so that marginals by themselves have no terms for what
-    lies inside. Noise of a marginal's residuals is uncorrelated, whatever its law. Rules say something of cells, which
-    residuals do not see; and a very wide set has too many residuals.
+    Noise of a marginal's residuals is uncorrelated, whatever its law, and independent of that of the sets inside it, so
+    that all sets of an order together tell how strongly they interact. Marginals by themselves also have no terms for
+    what lies inside them. Rules say something of cells, which residuals do not see; and a very wide set has too many
+    residuals.
     """
     marginals = [m for m in measurements if isinstance(m.query, Marginal)]
-    read = all(is_laplace(m) and len(m.query.attributes) <= WIDEST for m in marginals)
-    return told_residuals(measurements, domain) if marginals and read and not domain.impossible else list(measurements)
+    read = all(len(m.query.attributes) <= WIDEST for m in marginals)
+    if not marginals or not read or domain.impossible or has_residuals(measurements):
+        return list(measurements)
+    return told_residuals(measurements, domain)
 
 
 def told_residuals(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
-from math import e, log, prod, sqrt
+from math import e, log, log1p, prod, sqrt
 from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -780,10 +780,11 @@ def _with_wide_scales(terms: dict[Key, Term], base: Base) -> dict[Key, Term]:
 def _with_pooled_scales(marginals: Mapping[Set, Term], base: Base) -> dict[Key, Term]:
     """Scales learnt from all sets of an order together (spec planning.md 4), where residuals were measured.
 
-    Noise of residuals is independent from set to set, so that it does not hide triples behind pairs.
+    Noise of residuals is independent from set to set, so that it does not hide triples behind pairs. A parameter x
+    multiplies a cell by `exp(x)`: a departure of s times what is expected is a parameter of `log(1 + s)`.
     """
     learnt = learn_scales(marginals, base, lambda names, table: _departure(marginals[names], table), SHRINKING)
-    return {(names, ""): replace(marginals[names], scale=scale) for names, scale in learnt.scales.items()}
+    return {(names, ""): replace(marginals[names], scale=log1p(scale)) for names, scale in learnt.scales.items()}
 
 
 SMOOTH = "smooth part"

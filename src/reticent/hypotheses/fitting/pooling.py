@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reticent.hypotheses.fitting.prior import POOLED_GRID, expected_from
+from reticent.hypotheses.fitting.prior import LARGEST_SCALE, POOLED_GRID, expected_from
 
 if TYPE_CHECKING:
     from reticent.hypotheses.fitting.consistent import Departure
@@ -24,8 +24,11 @@ __all__ = ["SHRINKING", "VARIANCE", "Learnt", "learn_scales", "pooled_posteriors
 Set = tuple[str, ...]
 
 UNSEEN_SETS = 1.0
-"""Sets whose scales are spread evenly over the logarithms of the grid, beside those of an order: a single set does not
-decide what scales there are."""
+"""Sets whose scales are spread over the grid by `UNSEEN`, beside those of an order: a single set does not decide what
+scales there are."""
+UNSEEN = np.minimum(1.0, (LARGEST_SCALE / POOLED_GRID) ** 2)
+"""The law of scales before anything is seen: even over logarithms up to the largest scale of a parameter. Beyond it
+falls with the square, so that the mean square, what measuring a drowned set is worth, is not that of the widest."""
 LAW_STEPS, LAW_SETTLED = 1000, 1e-5
 """Of expectation maximisation, at most, and the change of all probabilities at which it ends."""
 SHRINKING, VARIANCE = 0.5, 2.0
@@ -92,11 +95,10 @@ def pooled_posteriors(losses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     a few strong ones, which a bell around one scale does not. `UNSEEN_SETS` keep it from being sure of too much.
     """
     likely = np.exp(-0.5 * (losses - losses.min(axis=1, keepdims=True)))
-    sets, scales = losses.shape
-    law = np.full(scales, 1 / scales)
+    law = unseen = UNSEEN / UNSEEN.sum()
     for _ in range(LAW_STEPS):
         shares = law * ((1 / (likely @ law)) @ likely)
-        before, law = law, (shares + UNSEEN_SETS / scales) / (sets + UNSEEN_SETS)
+        before, law = law, (shares + UNSEEN_SETS * unseen) / (len(losses) + UNSEEN_SETS)
         if np.abs(law - before).max() < LAW_SETTLED:
             break
     posteriors = likely * law

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from reticent.domain import Domain
 
 __all__ = [
+    "LARGEST_SCALE",
     "Base",
     "Prior",
     "collapse",
@@ -61,10 +62,14 @@ LEAST_KEPT = 0.01
 SWEEPS = 4
 """Of proportional fitting: the scales read off it are on a grid of factors of a quarter."""
 LEAST_SCALE = 0.03
-SCALE_GRID = np.geomspace(LEAST_SCALE, 3.0, 21)
-POOLED_GRID = np.geomspace(LEAST_SCALE / 10, 3.0, 31)
+LARGEST_SCALE = 3.0
+"""Of a parameter: one of that size changes a cell by a factor of twenty."""
+SCALE_GRID = np.geomspace(LEAST_SCALE, LARGEST_SCALE, 21)
+POOLED_GRID = np.geomspace(LEAST_SCALE / 10, 1000 * LARGEST_SCALE, 61)
 """Many sets together show weaker interactions than one by itself. The least moves a cell by less than a third of a
-percent, which is as good as nothing; in the middle, where a drowned set by itself leaves its scale, is a tenth."""
+percent, which is as good as nothing; in the middle of those up to the largest scale of a parameter, where a drowned set
+by itself leaves its scale, is a tenth. Beyond are departures of cells that hold many times what is expected of them:
+two codes of a thousandth each that always come together make a cell a thousand times as large."""
 
 
 def expected_from(base: Base, known: Mapping[tuple[str, ...], np.ndarray], names: tuple[str, ...]) -> np.ndarray:

@@ -10,10 +10,10 @@ import pytest
 from reticent.domain import Domain
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.dense.dense import DenseHypothesis
-from reticent.hypotheses.fitting.consistent import Departure, centred
-from reticent.hypotheses.fitting.pooling import SHRINKING, VARIANCE, learn_scales, pooled_posteriors
-from reticent.hypotheses.fitting.prior import POOLED_GRID, Base, expected_from
-from reticent.queries.linear import Residual
+from reticent.hypotheses.fitting.consistent import Departure, centred, consistent_of
+from reticent.hypotheses.fitting.pooling import SHRINKING, UNSEEN, VARIANCE, learn_scales, pooled_posteriors
+from reticent.hypotheses.fitting.prior import LARGEST_SCALE, POOLED_GRID, Base, expected_from
+from reticent.queries.linear import Marginal, Residual
 
 EMPTY = Domain({f"c{i}": 2 for i in range(6)} | {"d": 3})
 
@@ -58,8 +58,25 @@ def test_many_drowned_sets_show_together_that_they_hold_nothing() -> None:
 
 def test_a_lone_drowned_set_keeps_an_open_mind() -> None:
     posteriors, law = pooled_posteriors(np.zeros((1, POOLED_GRID.size)))
-    assert law == pytest.approx(np.full(POOLED_GRID.size, 1 / POOLED_GRID.size))
-    assert np.exp(posteriors[0] @ np.log(POOLED_GRID)) == pytest.approx(0.095, rel=0.01)
+    assert law == pytest.approx(UNSEEN / UNSEEN.sum())
+    within = POOLED_GRID <= 1.001 * LARGEST_SCALE
+    assert np.ptp(law[within]) < 1e-12
+    assert law[within].sum() > 0.9
+    assert np.exp(posteriors[0][within] @ np.log(POOLED_GRID[within]) / law[within].sum()) == pytest.approx(
+        0.095, rel=0.01
+    )
+
+
+def test_cells_many_times_as_large_as_expected_are_no_noise() -> None:
+    """Two rare codes that always come together: the pair's table is believed as far as noise warrants, not cut off."""
+    sd = 1e-3
+    rare = np.array([0.005, 0.995])
+    expected = np.multiply.outer(rare, rare)
+    table = np.array([[0.005, 0.0], [0.0, 0.995]])
+    departure = Departure.from_expected(centred(table), sd, expected, residual=True)
+    (scales,), _ = pooled_posteriors(np.stack([departure.losses()]))
+    scale = float(scales @ POOLED_GRID**SHRINKING) ** (1 / SHRINKING)
+    assert np.abs(departure.shrunk(scale) - table).max() < sd
 
 
 @pytest.mark.parametrize("scale", [0.1, 0.6])
@@ -127,3 +144,30 @@ def test_one_strong_set_among_empty_ones_is_kept(seed: int) -> None:
     hypothesis = DenseHypothesis(EMPTY)
     hypothesis.fit(measured(cells, EMPTY, 4, 0.004, seed))
     assert total_variation(hypothesis, cells) < 0.03
+
+
+def test_marginals_with_normal_noise_show_together_that_pairs_hold_little() -> None:
+    """By scales of their own, each wider than its noise warrants, a fit of pairs was farther off than least squares."""
+    domain = Domain({f"c{i}": 2 for i in range(10)})
+    shares = np.random.default_rng(13).uniform(0.3, 0.7, 10)
+    cells = np.ones(())
+    for share in shares:
+        cells = np.multiply.outer(cells, [share, 1 - share])
+    pairs, sd = list(combinations(domain.names, 2)), 0.01
+    errors: list[tuple[float, float]] = []
+    for seed in range(5):
+        generator = np.random.default_rng(seed)
+        truths = DenseHypothesis(domain, cells).marginals(pairs)
+        values = [truth + generator.normal(0, sd, truth.shape) for truth in truths]
+        told = [Measurement(Marginal(names), value, sd) for names, value in zip(pairs, values, strict=True)]
+        hypothesis = DenseHypothesis(domain)
+        hypothesis.fit(told)
+        plain = consistent_of(told, domain)
+        errors.append(
+            (
+                sum(float(np.abs(h - t).sum()) for h, t in zip(hypothesis.marginals(pairs), truths, strict=True)),
+                sum(float(np.abs(plain.marginal(s)[0] - t).sum()) for s, t in zip(pairs, truths, strict=True)),
+            )
+        )
+    fitted, least_squares = np.mean(errors, axis=0)
+    assert fitted < 0.6 * least_squares
