@@ -385,23 +385,24 @@ def prior_variances(
     widest: dict[Set, float] = {}
     for names, scale in learnt.scales.items():
         expected, departure = learnt.expected[names], learnt.departures.get(names)
-        widest[names] = (records * _most_in_a_cell(expected)) ** 2 / kept_by_centring(expected.shape)
+        most = _most_in_cells(expected)
+        widest[names] = (records * most.max()) ** 2 / kept_by_centring(expected.shape)
         part = None
         if departure is not None and len(names) == 2:
             part = smooth_part(domain, names, expected + departure.away, departure.sd, expected)
         if part is not None:
             found[names] = records**2 * part.variances(expected)
         else:
-            found[names] = (records * scale) ** 2 * spread(expected)
+            found[names] = records**2 * spread(np.minimum(scale * expected, most))  # a departure that a cell can have
     return [found.get(s) for s in sets], np.array([widest.get(s, np.inf) for s in sets])
 
 
-def _most_in_a_cell(expected: np.ndarray) -> float:
-    """The largest share that a cell can have: no cell exceeds the sums of its table that contain it."""
+def _most_in_cells(expected: np.ndarray) -> np.ndarray:
+    """The largest shares that cells can have: no cell exceeds the sums of its table that contain it."""
     bound = np.full(expected.shape, np.inf)
     for axis in range(expected.ndim):
         bound = np.minimum(bound, expected.sum(axis=axis, keepdims=True))
-    return float(bound.max())
+    return bound
 
 
 def _held_spread(expected: np.ndarray) -> np.ndarray:

@@ -182,6 +182,21 @@ def test_no_residual_departs_further_than_its_table_has_records():
     assert widest[1] == pytest.approx(700.0**2 / (1 / 2 * 3 / 4), rel=1e-4)
 
 
+@pytest.mark.parametrize("heavy", [0, 300, 9000])
+def test_no_cell_is_expected_to_depart_further_than_its_row_and_column_allow(heavy: int):
+    """Two rare codes that always come together made every cell of the pair seem that uncertain: on ten columns of
+    people the largest error was a sixth above, and total variation seven percent.
+    """
+    domain, records = Domain({"a": 20, "b": 20}), 10_000
+    codes = np.random.default_rng(7).integers(2, 20, (records, 2))
+    codes[:heavy], codes[-20:] = 1, 0
+    table = np.zeros((20, 20))
+    np.add.at(table, (codes[:, 0], codes[:, 1]), 1 / records)
+    variances, widest = prior_variances([Measurement(marginal("a", "b"), table, 1e-6)], domain, [("a", "b")], records)
+    assert variances[0] is not None
+    assert variances[0].max() <= widest[0]
+
+
 def test_sets_of_any_order_are_measured():
     sets = measured_sets(DOMAIN, [DOMAIN.names], 2**20)
     assert DOMAIN.names in sets

@@ -26,9 +26,10 @@ Set = tuple[str, ...]
 UNSEEN_SETS = 1.0
 """Sets whose scales are spread over the grid by `UNSEEN`, beside those of an order: a single set does not decide what
 scales there are."""
-UNSEEN = np.minimum(1.0, (LARGEST_SCALE / POOLED_GRID) ** 2)
-"""The law of scales before anything is seen: even over logarithms up to the largest scale of a parameter. Beyond it
-falls with the square, so that the mean square, what measuring a drowned set is worth, is not that of the widest."""
+UNSEEN = np.minimum(1.0, (LARGEST_SCALE / POOLED_GRID) ** 4)
+"""The law of scales before anything is seen: even over logarithms up to the largest scale of a parameter. Beyond, it
+falls with the fourth power, so that squares times the law fall as fast as they grow below: most of the mean square,
+what measuring a drowned set is worth, is that of scales near the largest of a parameter."""
 LAW_STEPS, LAW_SETTLED = 1000, 1e-5
 """Of expectation maximisation, at most, and the change of all probabilities at which it ends."""
 SHRINKING, VARIANCE = 0.5, 2.0
