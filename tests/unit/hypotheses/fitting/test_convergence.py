@@ -145,7 +145,8 @@ def test_columns_that_follow_from_others_are_fitted_to_the_noise(laplace: bool) 
     for seed in SEEDS:
         generator = np.random.default_rng(seed)
         a, c = generator.choice(4, records, p=[0.5, 0.25, 0.15, 0.1]), generator.choice(6, records)
-        b, d = (a + generator.choice(3, records, p=[0.7, 0.2, 0.1])) % 3, (a * c + generator.integers(0, 2, records)) % 5
+        b = (a + generator.choice(3, records, p=[0.7, 0.2, 0.1])) % 3
+        d = (a * c + generator.integers(0, 2, records)) % 5
         columns = {"a": a, "b": b, "c": c, "d": d, "e": (a + b > 2).astype(int)}
         measurements, exact = [], []
         for names in itertools.combinations(sizes, 2):
