@@ -167,7 +167,7 @@ def show_plan(made: Plan) -> None:
         f" confidence {1 - setting.failure:g}",
         markup=False,
     )
-    console.print(made.budget.describe() + "\n", markup=False)
+    console.print(made.guarantee + "\n", markup=False)
     grid = Grid(box=None, header_style="bold", padding=(0, 2, 0, 0))
     grid.add_column("mechanism", no_wrap=True)
     grid.add_column("error", justify="right", no_wrap=True)

@@ -11,7 +11,15 @@ from typing import Any
 
 from reticent.domain import Domain
 from reticent.errors import QueryError
-from reticent.kernel.accounting import GAUSSIAN, NANO, SMALLEST_GAUSSIAN, Budget, Price
+from reticent.kernel.accounting import (
+    GAUSSIAN,
+    NANO,
+    SMALLEST_GAUSSIAN,
+    Budget,
+    Price,
+    epsilon_of,
+    gaussian_epsilon_of,
+)
 
 
 @dataclass(frozen=True)
@@ -93,6 +101,11 @@ def composing(budget: Budget, others: Sequence[PublishedBudget] = ()) -> Budget:
     exactly = budget.composed_like(GAUSSIAN)
     alike = all(other.budget.gaussian for other in others)
     return exactly if alike and exactly.limit <= EXACT_LIMIT else budget
+
+
+def least_epsilon(rho: float, delta: float) -> float:
+    """The epsilon at delta of the least budget whose new ledger, if it needs Gaussian noise only, pays `rho`."""
+    return gaussian_epsilon_of(rho, delta) if rho * NANO <= EXACT_LIMIT else epsilon_of(rho, delta)
 
 
 def statement(publications: Sequence[PublishedBudget]) -> dict[str, Any]:

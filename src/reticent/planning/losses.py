@@ -27,6 +27,7 @@ from reticent.kernel.minimizers.families import (
 )
 from reticent.kernel.minimizers.solvers import records_moved
 from reticent.knowledge.minimizers import crossing, least_rho
+from reticent.knowledge.publications import composing, least_epsilon
 from reticent.knowledge.tails import check_confidence, z_score
 from reticent.losses.base import ConvexLoss
 from reticent.losses.losses import checked_loss
@@ -57,6 +58,8 @@ class LossRow:
     note: str
     certified: bool = True
     """Whether formulas promise it; else it is expected, and an audit certifies afterwards."""
+    only_gaussian: bool = True
+    """Whether a new ledger for it composes Gaussian noise exactly (`publications.composing`)."""
 
     @property
     def vacuous(self) -> bool:
@@ -115,8 +118,12 @@ class LossPlan:
     def _facts(self) -> str:
         known = [] if self.records is None else [f"{self.records:,.0f} records"]
         known += [] if self.error is None else [f"excess risk {self.error:g}"]
-        known += [] if self.budget is None else [self.budget.describe()]
-        return f"{self.count:,} adaptive losses, confidence {confidence_text(self.confidence, 6)}; {'; '.join(known)}"
+        known += [] if self.budget is None else [composing(self.budget).describe()]
+        return f"{self._losses}, confidence {confidence_text(self.confidence, 6)}; {'; '.join(known)}"
+
+    @property
+    def _losses(self) -> str:
+        return "1 loss" if self.count == 1 else f"{self.count:,} adaptive losses"
 
     def _shown(self, row: LossRow) -> str:
         if row.vacuous or (self.unknown == "error" and row.value >= self.worth):
@@ -131,11 +138,11 @@ class LossPlan:
         row = self.choice
         if self._shown(row) == "vacuous":
             return (
-                f"No mechanism certifies {self.count:,} adaptive losses here; the default engine answers them from its"
-                " hypothesis and certifies as many as audits can be paid for."
+                f"No mechanism certifies {self._losses} here; the default engine answers from its hypothesis and"
+                " certifies as many as audits can be paid for."
             )
         if self.unknown == "budget":
-            epsilon = epsilon_of(row.value, DELTA)
+            epsilon = least_epsilon(row.value, DELTA) if row.only_gaussian else epsilon_of(row.value, DELTA)
             return f"Least budget: {row.mechanism}, rho {row.value:.3g} (epsilon {epsilon:.3g} at delta {DELTA:g})."
         if self.unknown == "records":
             return f"Fewest records: {row.mechanism}, {row.value:,.0f}."
@@ -192,7 +199,8 @@ def plan_losses(
         listed, domain, neighbours, size or 1.0, task.count, task.failure,
         max(math.log(domain.cells(domain.canonical(names))), 1e-9),
     )  # fmt: skip
-    amount = None if budget is None else budget.amount(budget.limit)
+    exactly = None if budget is None else composing(budget)
+    amount = None if exactly is None else exactly.amount(exactly.limit)
     selecting = None if budget is None else float(budget.amount_of_other_noise(budget.limit))
     solver = _Solver(left[0], size, wanted, amount, selecting)  # pyright: ignore[reportArgumentType]
     rows = []
@@ -201,8 +209,12 @@ def plan_losses(
         if task.count > 1:
             rows.append(LossRow(family, "a minimiser each", task.count, solver.single(task, kinds, task.count), note))
         for engine in ENGINES:
-            rows.append(LossRow(family, f"{engine} (online)", task.count, solver.online(engine, task, kinds), note))
-        rows.append(LossRow(family, "ConvexPMW (offline)", task.count, solver.offline(offline, kinds), note))
+            rows.append(
+                LossRow(family, f"{engine} (online)", task.count, solver.online(engine, task, kinds), note, True, False)
+            )
+        rows.append(
+            LossRow(family, "ConvexPMW (offline)", task.count, solver.offline(offline, kinds), note, True, False)
+        )
     note = "expected, not promised: if the hypothesis' own models are good, audits say so"
     rows.append(LossRow("any", "an audit each (default)", task.count, solver.audited(task), note, certified=False))
     worth = min(problem.zero_excess for problem in problems)

@@ -348,12 +348,17 @@ class Plan:
             "crossover": self.crossover,
         }
 
+    @property
+    def guarantee(self) -> str:
+        """The budget in one line, composed as on a new ledger of a default session or release."""
+        return composing(self.budget).describe()
+
     def __str__(self) -> str:
         s = self.setting
         facts = f"{s.queries:,} questions, {s.records:,} records, universe of {float(self.domain.size):.3g}"
         lines = [
             f"{facts}, confidence {1 - s.failure:g}",
-            composing(self.budget).describe(),
+            self.guarantee,
             "",
             f"{'mechanism':<26}{'error':>10}   what it is",
         ]
@@ -393,7 +398,7 @@ class Plan:
         facts = f"{s.queries:,} questions, {s.records:,} records, confidence {1 - s.failure:g}"
         head = "<tr><th>mechanism</th><th>error</th><th></th><th>what it is</th></tr>"
         return (
-            f"<div><b>{escape(facts)}</b><br>{escape(composing(self.budget).describe())}"
+            f"<div><b>{escape(facts)}</b><br>{escape(self.guarantee)}"
             f"<table>{head}{rows}</table><p>{escape(self.advice)}</p></div>"
         )
 

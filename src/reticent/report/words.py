@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import exp, isfinite
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from reticent.domain.values import confidence_text
@@ -37,6 +38,7 @@ LARGEST_EXPONENT = 500.0
 
 
 TEST_LEVEL = 0.05
+NORMAL = NormalDist()
 USEFUL_SHARE = 0.5
 """A share of one half is within it of every possible share, so a larger bound says nothing."""
 
@@ -72,13 +74,15 @@ def for_one_person(budget: Budget, unit: str, neighbours: str) -> str:
     """What the guarantee means for one person, in two sentences.
 
     The first is the bound on any test's power, min(e^ε α + δ, 1 - e^-ε (1 - δ - α)) at level α (Kairouz, Oh and
-    Viswanath 2015, Theorem 2.1).
+    Viswanath 2015, Theorem 2.1), and Φ(Φ⁻¹(α) + μ) for μ-GDP (Dong, Roth and Su 2022, Definition 2.3).
     """
     guarantee = budget.guarantee()
     delta, epsilon = 0.0, float(budget.epsilon or 0)
     if not budget.pure:
         delta, epsilon = min(guarantee["epsilon"].items(), key=lambda pair: abs(pair[0] - float(budget.delta or 1e-9)))
     power = most_power(float(epsilon), float(delta))
+    if budget.gaussian and not budget.approximate:
+        power = min(power, NORMAL.cdf(NORMAL.inv_cdf(TEST_LEVEL) + guarantee["mu"]))
     rest = "or somebody else's" if neighbours == "replace-one" else "or nothing of yours"
     mine = "your record" if unit == "record" else "your rows"
     weight = {

@@ -81,6 +81,7 @@ def test_plan(people: Path, call: Call) -> None:
     words = ("plan", "--records", "2000", "--domain", "people.toml", *BUDGET, "--queries", "1000", "--error", "0.05")
     shown = call(*words)
     assert "Choose measure - fit - audit" in " ".join(shown.out.split())
+    assert "GDP mu" in shown.out, "as new ledgers of default sessions compose"
     assert max(map(len, shown.out.splitlines())) <= 80
     found = call(*words, "--json").json
     assert found["choice"] == "measure - fit - audit"

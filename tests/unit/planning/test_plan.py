@@ -40,6 +40,31 @@ def test_plain_answers_are_as_many_as_the_budget_pays() -> None:
     assert plain_answers(setting, 0.01) == pytest.approx(float(BUDGET.rho or 0) / one, abs=2)
 
 
+def test_plans_state_the_budget_that_a_new_ledger_composes() -> None:
+    """In print, in notebooks and for losses: default sessions and releases compose (1, 1e-9) exactly."""
+    composed = rt.Budget(epsilon=1, delta=1e-9, noise="gaussian")
+    loss = rt.Logistic(features=["age", "race"], label="sex", radius=2)
+    queries = rt.plan(records=9000, domain=ADULT, budget=BUDGET)
+    losses = rt.plan(records=900_000, domain=ADULT, losses=loss, budget=BUDGET, count=2)
+    for text in (str(queries), queries._repr_html_(), queries.guarantee, str(losses), losses._repr_html_()):
+        assert composed.describe() in text
+    same = rt.plan(records=900_000, domain=ADULT, losses=loss, budget=rt.Budget(rho=composed.rho), count=2)
+    values = [{row.mechanism: row.value for row in plan.rows} for plan in (losses, same)]
+    for mechanism in ("a minimiser each", "an audit each (default)"):
+        assert values[0][mechanism] == pytest.approx(values[1][mechanism], rel=1e-6)
+    assert values[0]["ConvexPMW (offline)"] >= values[1]["ConvexPMW (offline)"]
+
+
+def test_the_least_budget_for_losses_is_the_one_that_reaches_their_error() -> None:
+    facts = {"domain": ADULT, "losses": rt.Logistic(features=["age"], label="sex", radius=1), "records": 10**5}
+    found = rt.plan(error=0.05, count=1, **facts)
+    assert found.choice.mechanism == "one private minimiser"
+    epsilon = float(found.advice.split("epsilon ")[1].split()[0])
+    for factor, reached in ((1.02, True), (0.95, False)):
+        again = rt.plan(budget=rt.Budget(epsilon=epsilon * factor, delta=1e-9), count=1, **facts)
+        assert (again.choice.value <= 0.05) == reached
+
+
 def test_plans_of_the_same_facts_are_equal() -> None:
     facts = {"domain": ADULT, "budget": BUDGET}
     one, two = rt.plan(records=900, queries=5, **facts), rt.plan(records=np.int64(900), queries=np.int64(5), **facts)

@@ -6,6 +6,7 @@ import re
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import reticent as rt
 from reticent.knowledge.typical import told
 from reticent.report.charts import Whisker, bars, gauge, plus_minus
 from reticent.report.page import STYLE
-from reticent.report.words import most_power, percent, worth_telling
+from reticent.report.words import TEST_LEVEL, for_one_person, most_power, percent, worth_telling
 
 NASTY = '<img src=x onerror="alert(1)">&"\'</style>'
 BUDGET = rt.Budget(epsilon=1, delta=1e-9)
@@ -231,6 +232,17 @@ def test_no_test_has_more_power_than_the_report_says(epsilon: float, delta: floa
     levels, powers = np.cumsum(there[likely]), np.cumsum(here[likely])
     best = np.interp(0.05, np.concatenate([[0.0], levels]), np.concatenate([[delta], powers]))
     assert most_power(epsilon, delta) == pytest.approx(best, abs=1e-9)
+
+
+def test_power_against_exact_composition_is_that_of_shifted_noise() -> None:
+    budget = rt.Budget(epsilon=1, delta=1e-9, noise="gaussian")
+    mu = budget.guarantee()["mu"]
+    power = 1 - NormalDist(mu).cdf(NormalDist().inv_cdf(1 - TEST_LEVEL))
+    text = for_one_person(budget, "record", "replace-one")
+    assert f"at most {percent(power)} of" in text
+    assert power < most_power(1.0, 1e-9)
+    alike = rt.Budget(rho=budget.rho, noise="gaussian", approximate=1e-10)
+    assert f"at most {percent(power)} of" not in for_one_person(alike, "record", "replace-one"), "it may fail"
 
 
 def test_plots_carry_the_error_bars(release: rt.Release, session: Any) -> None:

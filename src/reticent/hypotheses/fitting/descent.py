@@ -104,6 +104,9 @@ class Compared:
             return reached.rest(self.problem, point)
         near = self._nearer(point, near)
         found = reached.descend(self.problem, near)
+        if self._risk(found, freedom) > rank:
+            # Worse than least squares: it stalled, as where columns follow from others, whose pairs tie each other.
+            found = reached.solve(self.problem, found)
         return found if self._risk(found, freedom) <= self._risk(near, rank) else reached.rest(self.problem, near)
 
     def _nearer(self, point: np.ndarray, near: np.ndarray) -> np.ndarray:
@@ -202,10 +205,17 @@ class Reached:
             point = self._descend_at(problem.at_level(level), point)
         if problem.degrees is not None:
             point = self._revive(problem, point)
-            # The base is the second start: a descent may have emptied cells that it cannot fill again.
-            for start in (point, np.zeros(problem.size)):
-                if self.is_stalled(problem, point):
-                    point = self._solve(problem, point, start)
+            if self.is_stalled(problem, point):
+                return self.solve(problem, point)
+        self._misfit = problem.misfit(point)
+        return point
+
+    def solve(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
+        """Gauss-Newton steps from a point, and from the base while that leaves it stalled."""
+        point = self._solve(problem, point, point)
+        # A descent may have emptied cells that it cannot fill again.
+        if self.is_stalled(problem, point):
+            point = self._solve(problem, point, np.zeros(problem.size))
         self._misfit = problem.misfit(point)
         return point
 

@@ -632,8 +632,8 @@ def fit_loglinear(
     is first taken to be so large that the start explains the measurements, then a quarter of it, down to what it is
     (continuation); each level starts from the last, and no step has to leap over another cell's noise. Where the
     measurements decide more than the prior, or a fit turns out worse than they are, it starts near them
-    (`proportional.py`). Where it stalls between numbers of uneven precision, further off than noise explains,
-    Gauss-Newton steps solve it.
+    (`proportional.py`). Where it stalls between numbers of uneven precision, further off than noise explains, or
+    ends with a larger estimated error than least squares, Gauss-Newton steps solve it.
 
     Stops when the gap bound falls below `tolerance` of the objective's unit, when ten steps gain less than `progress`
     times the root of the number of cells, in nats, or after `iterations` in all. The report says converged in the first
