@@ -29,6 +29,7 @@ from reticent.sql.vectors import (
     TEMPORAL,
     TEXT,
     Bins,
+    BinText,
     Labels,
     Truth,
     Vector,
@@ -281,7 +282,7 @@ def column_of(expr: Expr, vector: Vector, rows: np.ndarray) -> ResultColumn:
 
 
 def _shown(values: list[Any]) -> list[Cell]:
-    return [shown_text(value) if isinstance(value, datetime.date) else value for value in values]
+    return [shown_text(value) if isinstance(value, (datetime.date, BinText)) else value for value in values]
 
 
 def _shown_kind(vector: Labels | Bins, kind: str) -> str:

@@ -83,7 +83,21 @@ class Labels:
         return np.array(ranks, dtype=float)[self.codes]
 
 
+class BinText(str):
+    """The text of a bin in a column that also holds NULL or values in doubt: it sorts by the numbers of the bin."""
+
+    rank: float
+
+    @classmethod
+    def of(cls, text: str, rank: float) -> BinText:
+        found = cls(text)
+        found.rank = rank
+        return found
+
+
 def _sort_key(value: Any) -> tuple[int, Any]:
+    if isinstance(value, BinText):
+        return 0, value.rank
     if isinstance(value, str):
         return 2, value
     if isinstance(value, datetime.date):
@@ -135,7 +149,8 @@ class Bins:
 
     def labelled(self) -> Labels:
         """The texts as values, for a column that also holds others."""
-        return Labels.of(self.listed())
+        pairs = zip(self.listed(), self.ranks.tolist(), strict=True)
+        return Labels.of([BinText.of(text, rank) if isinstance(text, str) else text for text, rank in pairs])
 
 
 @dataclass(frozen=True, eq=False)
@@ -458,6 +473,8 @@ def settled(vector: Vector, kind: str) -> Vector:
 
 def shown_text(value: Any) -> Any:
     """A value as a result shows it: dates by their text."""
+    if isinstance(value, BinText):
+        return str(value)
     if isinstance(value, datetime.datetime):
         return value.isoformat(sep=" ")
     return value.isoformat() if isinstance(value, datetime.date) else value

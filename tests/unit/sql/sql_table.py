@@ -128,14 +128,23 @@ class Exact:
     seed: int
     name: str = "t"
     """Of the table in statements."""
+    records: int = ROWS
+    evenness: float = 4.0
+    """Of the codes of a column: below 1 most of them have hardly a record."""
+    related: float = 0.0
+    """The share of records in which a column follows the one before it."""
 
     @cached_property
     def codes(self) -> np.ndarray:
         generator = np.random.default_rng(self.seed)
         shape = self.domain.shape
-        columns = [generator.choice(size, ROWS, p=generator.dirichlet(np.full(size, 4.0))) for size in shape]
+        weights = [np.full(size, self.evenness) for size in shape]
+        columns = [generator.choice(len(one), self.records, p=generator.dirichlet(one)) for one in weights]
         if "income" in self.domain.names:
-            columns[3] = np.where(generator.random(ROWS) < 0.5, columns[3], np.minimum(columns[0], 4))
+            columns[3] = np.where(generator.random(self.records) < 0.5, columns[3], np.minimum(columns[0], 4))
+        for place in range(1, len(shape) if self.related else 0):
+            follows = generator.random(self.records) < self.related
+            columns[place] = np.where(follows, columns[place - 1] * shape[place] // shape[place - 1], columns[place])
         return np.stack(columns, axis=1)
 
     @cached_property
@@ -147,19 +156,30 @@ class Exact:
     @cached_property
     def view(self) -> Published:
         """A release's view whose hypothesis is the exact histogram; there is no switch that turns noise off."""
-        return Published.of(Snapshot(DenseHypothesis(self.domain, self.weights)), float(ROWS))
+        return Published.of(Snapshot(DenseHypothesis(self.domain, self.weights)), float(self.records))
 
-    def blurred(self, amount: float, seed: int) -> Published:
-        """A wrong hypothesis, with a true bound on its error for every predicate."""
+    def blurred(self, amount: float, seed: int, *, records_error: float = 0.0, column: str = "") -> Published:
+        """A wrong hypothesis, with a true bound on its error for every predicate, and a number of records that is
+        wrong by as much as it may be.
+
+        If a column is named, all of the hypothesis' error is along it: then the bounds of its own counts are tight.
+        """
         generator = np.random.default_rng(seed)
         truth = self.weights / self.weights.sum()
-        stray = (generator.random(self.domain.shape) < 0.02) * 1e-6
-        guess = (truth + stray) * np.exp(generator.normal(0.0, amount, self.domain.shape))
+        stray = (generator.random(self.domain.shape) < 0.02) * (0.0 if column else 1e-6)
+        shape = [
+            size if column in ("", name) else 1 for name, size in zip(self.domain.names, self.domain.shape, strict=True)
+        ]
+        guess = (truth + stray) * np.exp(generator.normal(0.0, amount, shape))
         guess /= guess.sum()
-        worst = float(np.abs(truth - guess).sum() / 2)
+        records = self.records / (1 + records_error)
+        missed = truth * (1 + records_error) - guess
+        worst = float(max(missed[missed > 0].sum(), -missed[missed < 0].sum()))
         noise = Gaussian(1e-9).describe()
-        audited = Certificate("predicates", (self.domain.names,), "s", worst, noise, 0.0, float(ROWS), 0.0, 1, 0.95)
-        return Published.of(Snapshot(DenseHypothesis(self.domain, guess)), float(ROWS), (audited,))
+        audited = Certificate(
+            "predicates", (self.domain.names,), "s", worst, noise, 0.0, records, records_error, 1, 0.95
+        )
+        return Published.of(Snapshot(DenseHypothesis(self.domain, guess)), records, (audited,))
 
     @cached_property
     def decoded(self) -> duckdb.DuckDBPyConnection:
@@ -172,21 +192,39 @@ class Exact:
             columns[name] = pa.array([values[code] for code in self.codes[:, place]])
         return connected(columns, self.name)
 
-    def raw(self, within: str, seed: int) -> duckdb.DuckDBPyConnection:
-        """Rows whose numbers lie anywhere in their bins: evenly, at the lower ends, or at both ends."""
+    def raw(self, within: str, seed: int, *, closed: bool = False) -> duckdb.DuckDBPyConnection:
+        """Rows whose numbers lie anywhere in their bins: evenly, at the lower, the upper or both ends.
+
+        The upper edge of the last bin, where others are clamped to, occurs only if that is `closed`.
+
+        Beside each column of numbers stands the text of its bin, in the order of bins, under its name and `_bin`.
+        """
         generator = np.random.default_rng(seed)
         columns: dict[str, Any] = {}
         for place, name in enumerate(self.domain.names):
             attribute = self.domain[name]
-            values = []
-            for code in self.codes[:, place].tolist():
-                draw = {"even": generator.random(), "low": 0.0, "ends": float(generator.random() < 0.5)}[within]
+            values, codes = [], self.codes[:, place].tolist()
+            for code in codes:
+                ends = float(generator.random() < 0.5)
+                draw = {"even": generator.random(), "low": 0.0, "high": 1.0, "ends": ends}[within]
                 if isinstance(attribute, Numeric) and code < attribute.known:
-                    values.append(_drawn(attribute, code, draw))
+                    values.append(_drawn(attribute, code, draw, closed=closed))
                 else:
                     values.append(attribute.value(code))
+            if hides_null(attribute):
+                values = [
+                    None if code == attribute.size - 1 else value for code, value in zip(codes, values, strict=True)
+                ]
             columns[name] = pa.array(values)
-        return connected(columns, self.name)
+            if isinstance(attribute, Numeric):
+                texts = [None if text is None else str(text) for text in shown_values(attribute)]
+                columns[f"{name}_bin"] = pa.array([texts[code] for code in codes], pa.string())
+        connection = connected(columns, self.name)
+        for name, attribute in self.domain.attributes.items():
+            if isinstance(attribute, Numeric):
+                bins = ", ".join(f"'{text}'" for text in shown_values(attribute) if text is not None)
+                connection.execute(f'ALTER TABLE {self.name} ALTER "{name}_bin" TYPE ENUM ({bins})')
+        return connection
 
     def ask(self, text: str) -> ResultTable:
         """The statement on the exact view."""
@@ -209,16 +247,21 @@ class Exact:
         ]
 
 
-def _drawn(attribute: Numeric, code: int, draw: float) -> Any:
-    """A number of a bin; the upper edge of the last one, where others are clamped to, is left out."""
+INSIDE = 2.0**-30
+"""How far below its upper edge, in widths, the largest number of a bin lies: the mean of two does not round to it."""
+
+
+def _drawn(attribute: Numeric, code: int, draw: float, *, closed: bool) -> Any:
+    """A number of a bin, whose upper edge only the last bin may have."""
     low, high = float(attribute.cuts[code]), float(attribute.cuts[code + 1])
-    if attribute.whole:
-        number = min(low + np.floor(draw * (high - low)), high - 1)
+    if closed and draw == 1.0 and code == attribute.known - 1:
+        number = high
+    elif attribute.whole:
+        number = max(low, min(low + np.floor(draw * (high - low)), high - 1))
     else:
-        number = min(low + draw * (high - low), float(np.nextafter(high, -np.inf)))
-    number = max(number, low)
+        number = max(low, min(low + draw * (high - low), high - INSIDE * (high - low)))
     if attribute.kind == "date":
-        return date_at(number)
+        return date_at(np.floor(number))
     if attribute.kind == "datetime":
         return datetime_at(number)
     return int(number) if attribute.whole else float(number)

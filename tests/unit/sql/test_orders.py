@@ -7,8 +7,9 @@ import itertools
 import numpy as np
 import pytest
 from tests.unit.sql.comparison import difference
-from tests.unit.sql.sql_table import DOMAIN, ROWS, people
+from tests.unit.sql.sql_table import DOMAIN, ROWS, Exact, people
 
+from reticent.domain import Domain, Numeric
 from reticent.sql import run
 from reticent.sql.expressions import Expr, Run
 from reticent.sql.intervals import Interval
@@ -91,3 +92,37 @@ def _signed(value: float | None, ranking: Ranking) -> float:
     if value is None:
         return -np.inf if ranking.nulls_first else np.inf
     return -value if ranking.descending else value
+
+
+OF_BINS = [
+    "SELECT income, COUNT(*) AS n FROM t GROUP BY ROLLUP (income)",
+    "SELECT income, COUNT(*) AS n FROM t GROUP BY CUBE (sex, income)",
+    "SELECT income, COUNT(*) AS n FROM t GROUP BY income UNION ALL SELECT NULL, COUNT(*) FROM t",
+    (
+        "SELECT b.income FROM (SELECT income FROM t GROUP BY 1) a LEFT JOIN "
+        "(SELECT income FROM t WHERE income < 20 GROUP BY 1) b ON a.income = b.income"
+    ),
+    (
+        "SELECT income FROM (SELECT income FROM t WHERE income < 20 GROUP BY 1) a FULL JOIN "
+        "(SELECT income FROM t GROUP BY 1) b USING (income)"
+    ),
+    "SELECT LAG(income) OVER (ORDER BY income) AS income FROM (SELECT income FROM t GROUP BY 1)",
+    "SELECT MAX(income) AS income FROM (SELECT sex, income FROM t GROUP BY 1, 2) GROUP BY income",
+    "SELECT ANY_VALUE(income) AS income FROM (SELECT sex, income FROM t GROUP BY 1, 2) GROUP BY income",
+    "SELECT ARG_MIN(income, sex) AS income FROM (SELECT sex, income FROM t GROUP BY 1, 2) GROUP BY income",
+]
+"""Bins beside NULL, or in rows that may not be there."""
+
+
+@pytest.mark.parametrize("inner", OF_BINS)
+def test_bins_keep_their_order(inner: str) -> None:
+    """They were compared by their texts: [10, 20) stood before [5, 10)."""
+    domain = Domain({**DOMAIN.attributes, "income": Numeric(edges=[0, 5, 10, 20, 50, 1000], other=False)})
+    table = Exact(domain, 3)
+    found = table.ask(f"SELECT income FROM ({inner}) ORDER BY income NULLS LAST")
+    shown = [row[0] for row in found.rows]
+    bins = [text for text in dict.fromkeys(shown) if text is not None]
+    assert bins == [text for text in domain["income"].group_keys if text in shown]
+    assert {type(text) for text in bins} == {str}
+    assert None not in shown[: shown.index(bins[-1])]
+    assert table.ask(f"SELECT MAX(income), MIN(income) FROM ({inner})").rows == ((bins[-1], bins[0]),)
