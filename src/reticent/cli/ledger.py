@@ -48,13 +48,14 @@ anchor_option = click.option("--anchor", help="File of the anchor, if it is not 
 @anchor_option
 @json_option
 def show(file: str, anchor: str | None, as_json: bool) -> None:
-    """List every event with its cost, and the remaining budget. Public facts only.
+    """List every event with its cost, the remaining budget, and what the whole of it guarantees. Public facts only.
 
     \b
     Example:  reticent ledger show census.ledger
     """
     from reticent.kernel.ledger.verify import events_upto
     from reticent.kernel.ledger.verify import verify as read
+    from reticent.knowledge.publications import opened_budget
 
     history = read(file, anchor=anchor, keep=False).history
     events = events_upto(file, history.sequence)
@@ -71,9 +72,10 @@ def show(file: str, anchor: str | None, as_json: bool) -> None:
         for row in ([COLUMNS] if page[0].sequence == 1 else []) + rows:
             line = "  ".join(text + " " * (width - cell_len(text)) for text, width in zip(row, widths, strict=True))
             console.print(line.rstrip(), style="bold" if row is COLUMNS else None, markup=False, soft_wrap=True)
-    unit = history.opening["budget"]["unit"]
-    left = history.limit - history.spent
-    console.print(f"{unit} spent {history.spent / NANO:.6g} of {history.limit / NANO:.6g}, left {left / NANO:.6g}")
+    budget = opened_budget(history.opening)
+    spent, left = history.spent / NANO, (history.limit - history.spent) / NANO
+    console.print(f"{budget.unit} spent {spent:.6g} of {history.limit / NANO:.6g}, left {left:.6g}")
+    console.print(f"the whole budget guarantees {budget.describe()}", soft_wrap=True)
 
 
 def _row(event: Event) -> tuple[str, ...]:

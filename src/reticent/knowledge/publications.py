@@ -91,6 +91,12 @@ EXACT_LIMIT = floor(NANO / (2 * SMALLEST_GAUSSIAN**2))
 """A budget up to this limit cannot pay for Gaussian noise so small that it has no exact price."""
 
 
+def opened_budget(opening: Mapping[str, Any]) -> Budget:
+    """The whole budget of a ledger, from its first event."""
+    terms = opening["budget"].items()
+    return Budget.from_dict({name: term for name, term in terms if name not in ("limit", "unit")})
+
+
 def composing(budget: Budget, others: Sequence[PublishedBudget] = ()) -> Budget:
     """The budget of a new ledger that needs Gaussian noise only: composed exactly, if it leaves that open and is small
     enough that all such noise has an exact price.

@@ -49,6 +49,7 @@ from reticent.knowledge.publications import (
     composing,
     discovered,
     each_ledger_once,
+    opened_budget,
     statement,
 )
 from reticent.knowledge.request import USUAL_CONFIDENCE, Request
@@ -256,10 +257,7 @@ def _composed_like(ledger: Ledger, budget: Budget) -> Budget:
 def _budget_of(path: Path) -> Budget | None:
     """The whole budget of a ledger; None if there is no ledger yet."""
     facts = opening(path)
-    if facts is None:
-        return None
-    written = facts["budget"]
-    return Budget.from_dict({name: text for name, text in written.items() if name not in ("limit", "unit")})
+    return None if facts is None else opened_budget(facts)
 
 
 def _begun(ledger: Ledger, key: str, budget: Budget, algorithm: Any, sample: int | None) -> Mapping[str, Any]:
