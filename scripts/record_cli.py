@@ -150,7 +150,7 @@ STEPS = (
     ),
     Step(
         "ledger show",
-        "Lists every event of a ledger with its price, the amounts spent and left, and what the whole budget guarantees.",
+        "Lists every event of a ledger with its price, what is spent and left, and what the whole budget guarantees.",
         "reticent ledger show census.ledger",
     ),
     Step(
