@@ -124,6 +124,8 @@ class AskedNumber:
         return self.form.attributes
 
     def read(self, held: Held) -> float:
+        if not self.form.attributes:
+            return float(self.form.tensor())  # the same for every record: a sum of probabilities may round beyond it
         return held.expect(self.form) if isinstance(held, Snapshot) else held.value_of(self.form)
 
     def origin(self, measured: MeasuredMarginal) -> str:
@@ -413,7 +415,7 @@ class Knowledge:
         if bought is not None and wanted is not None:
             return bought.reading(asked)  # what was bought never changes
         found = None
-        if wanted is None and ways.fit is not None and isinstance(asked, AskedNumber):
+        if wanted is None and ways.fit is not None and isinstance(asked, AskedNumber) and asked.attributes:
             found = _number(asked.form, ways)
         if found is None:
             found = self._intersected(query, asked, ways.wide, confidence, wanted)

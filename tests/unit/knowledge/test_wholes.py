@@ -12,8 +12,11 @@ import reticent as rt
 from reticent.hypotheses.dense.dense import DenseHypothesis
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.mechanisms.base import Gaussian
-from reticent.knowledge.knowledge import Knowledge
+from reticent.knowledge.certificates import Certificate
+from reticent.knowledge.free import free_answer
+from reticent.knowledge.knowledge import Certified, Knowledge
 from reticent.knowledge.measured import MeasuredMarginal
+from reticent.knowledge.request import Request
 from reticent.knowledge.tails import JOINT
 from reticent.queries.linear import Conjunction, Range
 
@@ -126,3 +129,20 @@ def test_no_bound_of_a_declared_marginal_is_used_for_other_questions_at_its_own_
     assert wide.bounds is not None
     assert narrow.bounds is not None
     assert wide.bounds.high == narrow.bounds.high
+
+
+@pytest.mark.parametrize("total", [1.0000000000000004, 0.9999999999999991])
+def test_what_holds_for_every_record_is_known_exactly(total: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums of 645,120 probabilities round: a total above 1 contradicted that no share exceeds 1, and one below 1 was
+    certified without error.
+    """
+    monkeypatch.setattr(Snapshot, "expect", lambda _, form: total if not form.attributes else 0.5)
+    snapshot = Snapshot(DenseHypothesis(DOMAIN))
+    certificate = Certificate(
+        "predicates", (DOMAIN.names,), snapshot.digest, 0.01, Gaussian(1).describe(), 0.0, RECORDS, 0.0, 1, 0.95, True
+    )
+    known = Knowledge(snapshot, RECORDS, 0.0, (Certified(snapshot, (certificate,)),), shares=JOINT)
+    for name, size in zip(DOMAIN.names, DOMAIN.shape, strict=True):
+        answer = free_answer(known, Request(Range({name: (0, size - 1)}), confidence=CONFIDENCE))
+        assert answer is not None
+        assert (answer.value, answer.error, answer.interval, answer.certified) == (1.0, 0.0, (1.0, 1.0), True)
