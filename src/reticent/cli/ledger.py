@@ -75,7 +75,7 @@ def show(file: str, anchor: str | None, as_json: bool) -> None:
     budget = opened_budget(history.opening)
     spent, left = history.spent / NANO, (history.limit - history.spent) / NANO
     console.print(f"{budget.unit} spent {spent:.6g} of {history.limit / NANO:.6g}, left {left:.6g}")
-    console.print(f"the whole budget guarantees {budget.describe()}", soft_wrap=True)
+    console.print(f"the whole budget guarantees {budget.describe()}")
 
 
 def _row(event: Event) -> tuple[str, ...]:
