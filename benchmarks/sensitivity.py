@@ -215,6 +215,7 @@ CONSTANTS = (
     Constant(halves, "UNSEEN_BLOCKS", (0.25, 1.0), RANGES),
     Constant(levels, "LEAST_KEPT", (0.003, 0.03), RANGES),
     Constant(pooling, "UNSEEN_SETS", (0.5, 2.0), ROUNDS),
+    Constant(pooling, "UNSEEN_POWER", (2, 6), ROUNDS),
     Constant(pooling, "SHRINKING", (0.25, 1.0), FITTED, (loglinear,)),
     Constant(loglinear, "DEGREES", (1.0, 4.0), FITTED),
     Constant(prior, "LEAST_KEPT", (0.003, 0.03), FITTED, (consistent,)),

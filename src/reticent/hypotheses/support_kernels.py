@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from threading import Thread
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numba import njit
@@ -27,10 +27,10 @@ def in_two(loop: Callable[[int, int], None], count: int, work: int) -> None:
     if work < _WORTH or not half or _PROCESSORS < 2:
         loop(0, count)
         return
-    other = Thread(target=loop, args=(0, half))
-    other.start()
-    loop(half, count)
-    other.join()
+    with ThreadPoolExecutor(max_workers=1) as others:
+        other = others.submit(loop, 0, half)
+        loop(half, count)
+        other.result()  # a half that failed left its places empty
 
 
 def _processors() -> int:

@@ -19,17 +19,16 @@ if TYPE_CHECKING:
     from reticent.hypotheses.fitting.consistent import Departure
     from reticent.hypotheses.fitting.prior import Base
 
-__all__ = ["SHRINKING", "VARIANCE", "Learnt", "learn_scales", "pooled_posteriors"]
+__all__ = ["SHRINKING", "VARIANCE", "Learnt", "learn_scales", "pooled_posteriors", "unseen_law"]
 
 Set = tuple[str, ...]
 
 UNSEEN_SETS = 1.0
-"""Sets whose scales are spread over the grid by `UNSEEN`, beside those of an order: a single set does not decide what
-scales there are."""
-UNSEEN = np.minimum(1.0, (LARGEST_SCALE / POOLED_GRID) ** 4)
-"""The law of scales before anything is seen: even over logarithms up to the largest scale of a parameter. Beyond, it
-falls with the fourth power, so that squares times the law fall as fast as they grow below: most of the mean square,
-what measuring a drowned set is worth, is that of scales near the largest of a parameter."""
+"""Sets whose scales are spread over the grid by `unseen_law`, beside those of an order: a single set does not decide
+what scales there are."""
+UNSEEN_POWER = 4
+"""With which that law falls beyond the largest scale of a parameter. Squares times the law then fall as fast as they
+grow below it, so that most of the mean square, what measuring a drowned set is worth, is that of scales near it."""
 LAW_STEPS, LAW_SETTLED = 1000, 1e-5
 """Of expectation maximisation, at most, and the change of all probabilities at which it ends."""
 SHRINKING, VARIANCE = 0.5, 2.0
@@ -84,6 +83,12 @@ def learn_scales(
     return found
 
 
+def unseen_law() -> np.ndarray:
+    """The law of scales before anything is seen: even over logarithms up to the largest scale of a parameter."""
+    law = np.minimum(1.0, (LARGEST_SCALE / POOLED_GRID) ** UNSEEN_POWER)
+    return law / law.sum()
+
+
 def _means(posteriors: np.ndarray, power: float) -> list[float]:
     return ((posteriors @ POOLED_GRID**power) ** (1 / power)).tolist()
 
@@ -96,7 +101,7 @@ def pooled_posteriors(losses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     a few strong ones, which a bell around one scale does not. `UNSEEN_SETS` keep it from being sure of too much.
     """
     likely = np.exp(-0.5 * (losses - losses.min(axis=1, keepdims=True)))
-    law = unseen = UNSEEN / UNSEEN.sum()
+    law = unseen = unseen_law()
     for _ in range(LAW_STEPS):
         shares = law * ((1 / (likely @ law)) @ likely)
         before, law = law, (shares + UNSEEN_SETS * unseen) / (len(losses) + UNSEEN_SETS)

@@ -11,7 +11,7 @@ from reticent.domain import Domain
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.dense.dense import DenseHypothesis
 from reticent.hypotheses.fitting.consistent import Departure, centred, consistent_of
-from reticent.hypotheses.fitting.pooling import SHRINKING, UNSEEN, VARIANCE, learn_scales, pooled_posteriors
+from reticent.hypotheses.fitting.pooling import SHRINKING, VARIANCE, learn_scales, pooled_posteriors, unseen_law
 from reticent.hypotheses.fitting.prior import LARGEST_SCALE, POOLED_GRID, Base, expected_from
 from reticent.queries.linear import Marginal, Residual
 
@@ -58,7 +58,7 @@ def test_many_drowned_sets_show_together_that_they_hold_nothing() -> None:
 
 def test_a_lone_drowned_set_keeps_an_open_mind() -> None:
     posteriors, law = pooled_posteriors(np.zeros((1, POOLED_GRID.size)))
-    assert law == pytest.approx(UNSEEN / UNSEEN.sum())
+    assert law == pytest.approx(unseen_law())
     within = POOLED_GRID <= 1.001 * LARGEST_SCALE
     assert np.ptp(law[within]) < 1e-12
     assert law[within].sum() > 0.9

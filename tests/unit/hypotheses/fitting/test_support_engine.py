@@ -110,3 +110,15 @@ def test_cells_without_records_are_left_out_of_large_sets():
     for index, (kept, cells) in enumerate(zip(few.flat.kept, few.occupied(), strict=True)):
         assert kept is None or np.array_equal(kept, np.flatnonzero(cells))
         assert few.held(index, full[index]).sum() == pytest.approx(1)
+
+
+def test_a_half_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its places would be empty, and the fit wrong."""
+    monkeypatch.setattr(support_kernels, "_PROCESSORS", 2)
+
+    def loop(first: int, _: int) -> None:
+        if first == 0:
+            raise MemoryError
+
+    with pytest.raises(MemoryError):
+        support_kernels.in_two(loop, 2, 1 << 30)
