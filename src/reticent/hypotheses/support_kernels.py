@@ -15,7 +15,7 @@ _AT_ONCE = 4
 """Rows that share a loop: a sum that waits for the one before it in its own cell does not keep the others waiting."""
 
 _WORTH = 1 << 20
-"""Numbers that a loop must read to be divided: half a millisecond, beside a tenth to start a thread."""
+"""Numbers that a loop must read to be divided: half a millisecond, beside a fifth of one to start a thread."""
 
 
 def in_two(loop: Callable[[int, int], None], count: int, work: int) -> None:
