@@ -153,9 +153,9 @@ def noise_price(mechanism: dict, l1, l2_squared) -> Price:
         scale = positive(mechanism["scale"])
         return Price.bounded(l1 / scale, l2_squared / (2 * scale**2))
     need(mechanism["mechanism"] == "Gaussian", f"{mechanism['mechanism']} is not additive noise")
-    sigma = positive(mechanism["sigma"])
-    rho = l2_squared / (2 * sigma**2)
-    return Price(None, rho, rho * (1 + 1 / (4 * sigma**2)) ** 2 if sigma >= SMALLEST else None)
+    sigma, rho = positive(mechanism["sigma"]), l2_squared / (2 * positive(mechanism["sigma"]) ** 2)
+    scale = sigma * int(positive(mechanism.get("steps", "1")))  # in steps of the grid it is drawn on, at the least
+    return Price(None, rho, rho * (1 + 1 / (4 * scale**2)) ** 2 if scale >= SMALLEST else None)
 
 
 def log_tail(sigma: float, least: int) -> float:

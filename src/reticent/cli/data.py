@@ -122,7 +122,7 @@ def plan(
     if stated:
         warn_of_delta(budget_from(epsilon, delta, rho), records)
     if losses is not None:
-        from reticent.losses.losses import read_losses
+        from reticent.planning.loss_files import read_losses
 
         found = make(
             domain=Domain.read(domain_file),

@@ -79,7 +79,7 @@ def fit(
               reticent fit census.parquet losses.toml --domain census.toml --ledger census.ledger --rho 0.05 \\
                   --error 0.02 --out models.json
     """
-    from reticent.losses.losses import read_losses
+    from reticent.planning.loss_files import read_losses
 
     _refuse_unused(target, options["engine"])
     asked = read_losses(losses)

@@ -149,7 +149,7 @@ def engine_from(
     distance: float | None,
 ) -> dict[str, Any]:
     """The values of `engine_options` as arguments of `Session.open`."""
-    from reticent.losses.losses import read_losses
+    from reticent.planning.loss_files import read_losses
     from reticent.planning.smooth import stated_support
 
     sampled = stated_support(support, smoothness, gamma, distance)

@@ -63,7 +63,7 @@ def algorithm_named(name: str, **options: Any) -> Any:
     if "sample" in given:
         given["sample"] = int(given["sample"]) if given["sample"].isdecimal() else given["sample"]
     if name == "convex":
-        from reticent.losses.losses import read_losses
+        from reticent.planning.loss_files import read_losses
 
         if "losses" not in given:
             raise QueryError("the convex algorithm needs --losses, a file of the losses to serve, .toml or .json")

@@ -31,7 +31,7 @@ GAUSSIAN, ANY = "gaussian", "any"
 BESIDE_GAUSSIAN = Fraction(355, 226)
 """Above pi/2: the GDP price of other noise over its zCDP price (claim 5)."""
 SMALLEST_GAUSSIAN = Fraction(11, 10)
-"""In records: from here on discrete Gaussian noise is known to be as private as its GDP price says (claim 1)."""
+"""In grid steps: from here on discrete Gaussian noise is known to be as private as its GDP price says (claim 1)."""
 
 _FRACTION = re.compile(r"\d{1,1200}(/0*[1-9]\d{0,1200})?", re.ASCII)
 
@@ -355,7 +355,7 @@ class Budget:
         # Beyond the whole budget, the amount says so better than the kind of noise.
         if (least := math.ceil(price.rho * NANO)) > self.limit:
             return least
-        kind = "a threshold, which may fail" if price.delta else "Gaussian noise below 1.1 records"
+        kind = "a threshold, which may fail" if price.delta else "Gaussian noise below 1.1 steps of its grid"
         raise QueryError(f'this budget composes exactly, which {kind} cannot; open the ledger with noise="any"')
 
     def amount_of_other_noise(self, units: int) -> Fraction:

@@ -193,13 +193,17 @@ class Curator:
         """Raise BudgetError unless budget and cap can pay this now; for work that must not begin otherwise."""
         self._ledger.affordable(cost, key=key, analyst=analyst)
 
+    def as_drawn(self, noise: Noise) -> Noise:
+        """The noise on the grid of this ledger: one that composes exactly draws it on a fine grid."""
+        return noise.refined() if self.budget.gaussian else noise
+
     def price(self, queries: Sequence[Asked], mechanism: Noise | Sequence[Noise]) -> Price:
         """The charge of `measure` with the same arguments."""
         _, _, price = self.priced(queries, mechanism)
         return price
 
     def priced(
-        self, queries: Sequence[Asked], mechanism: Noise | Sequence[Noise]
+        self, queries: Sequence[Asked], mechanism: Noise | Sequence[Noise], key: str | None = None
     ) -> tuple[list[Statistic], list[Noise], Price]:
         """The statistics of the queries, the mechanism of each, and the charge of `measure` with the same arguments."""
         statistics = [self._statistic(query) for query in queries]
@@ -208,9 +212,14 @@ class Curator:
             raise QueryError(
                 f"{len(statistics)} queries and {len(mechanisms)} mechanisms: give one mechanism per query"
             )
+        for noise in mechanisms:
+            _of_the_kernel(noise, Laplace, Gaussian)
+        begun = None if key is None else self._ledger.requested(key)
+        # An earlier version drew all noise on the table's own grid.
+        if begun is None or begun.get("mechanisms") != [noise.describe() for noise in mechanisms]:
+            mechanisms = [self.as_drawn(noise) for noise in mechanisms]
         price, together = Price.free(), []
         for statistic, noise in zip(statistics, mechanisms, strict=True):
-            _of_the_kernel(noise, Laplace, Gaussian)
             if isinstance(statistic, ResidualCounts) and isinstance(noise, Gaussian):
                 together.append((statistic, noise))
             else:
@@ -231,7 +240,7 @@ class Curator:
 
         Residuals with Gaussian noise have a joint price, which is smaller (docs/proofs/residuals.md).
         """
-        statistics, mechanisms, price = self.priced(queries, mechanism)
+        statistics, mechanisms, price = self.priced(queries, mechanism, key)
         request = {
             "statistics": [statistic.describe() for statistic in statistics],
             "mechanisms": [m.describe() for m in mechanisms],
@@ -248,7 +257,7 @@ class Curator:
                 key, request, lambda: {**request, "statistics": [_stateless(s).describe() for s in statistics]}, named
             )
         event = self._paid("measure", price, request, sample, key, analyst, work=sum(map(_work, statistics)))
-        return released(event, statistics, self._table.grid)
+        return released(event, statistics, mechanisms, self._table.grid)
 
     def select(
         self,
@@ -493,10 +502,11 @@ def counted_statistic(query: Linear | Marginal | Groups | Residual, domain: Doma
     return GroupCounts(query, domain) if isinstance(query, Groups) else LinearCount(query, domain)
 
 
-def released(event: Event, statistics: Sequence[Statistic], grid: int) -> Settled:
+def released(event: Event, statistics: Sequence[Statistic], noises: Sequence[Noise], grid: int) -> Settled:
     """The values of a settled measurement, in records, read from its public event."""
     noisy = [unpack_array(text) for text in event.payload["values"]]
     grids = [statistic.resolution(grid) * grid for statistic in statistics]
+    grids = [own * noise.refinement(own) for own, noise in zip(grids, noises, strict=True)]
     return Settled(tuple(v / g for v, g in zip(noisy, grids, strict=True)), event.cost, event.sequence)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from math import floor
 from operator import add
 from typing import Any
 
@@ -13,12 +12,8 @@ from reticent.domain import Domain
 from reticent.errors import QueryError
 from reticent.kernel.accounting import (
     GAUSSIAN,
-    NANO,
-    SMALLEST_GAUSSIAN,
     Budget,
     Price,
-    epsilon_of,
-    gaussian_epsilon_of,
 )
 
 
@@ -87,10 +82,6 @@ def budget_of(publications: Sequence[PublishedBudget]) -> Budget:
     return reduce(add, (p.budget for p in publications))
 
 
-EXACT_LIMIT = floor(NANO / (2 * SMALLEST_GAUSSIAN**2))
-"""A budget up to this limit cannot pay for Gaussian noise so small that it has no exact price."""
-
-
 def opened_budget(opening: Mapping[str, Any]) -> Budget:
     """The whole budget of a ledger, from its first event."""
     terms = opening["budget"].items()
@@ -98,20 +89,14 @@ def opened_budget(opening: Mapping[str, Any]) -> Budget:
 
 
 def composing(budget: Budget, others: Sequence[PublishedBudget] = ()) -> Budget:
-    """The budget of a new ledger that needs Gaussian noise only: composed exactly, if it leaves that open and is small
-    enough that all such noise has an exact price.
+    """The budget of a new ledger that needs Gaussian noise only: composed exactly, if it leaves that open.
 
     What it is added to has prices that compose like its
     own; otherwise the sum would be stated as zCDP, and an exact composition would make it larger.
     """
     exactly = budget.composed_like(GAUSSIAN)
     alike = all(other.budget.gaussian for other in others)
-    return exactly if alike and exactly.limit <= EXACT_LIMIT else budget
-
-
-def least_epsilon(rho: float, delta: float) -> float:
-    """The epsilon at delta of the least budget whose new ledger, if it needs Gaussian noise only, pays `rho`."""
-    return gaussian_epsilon_of(rho, delta) if rho * NANO <= EXACT_LIMIT else epsilon_of(rho, delta)
+    return exactly if alike else budget
 
 
 def statement(publications: Sequence[PublishedBudget]) -> dict[str, Any]:

@@ -70,11 +70,11 @@ class ConvexLoss(ABC):
         *,
         features: Iterable[Feature],
         label: str | None,
-        radius: float,
-        ridge: float,
-        intercept: bool,
-        categories: Iterable[str],
-        bounds: Mapping[str, tuple[float, float]] | None,
+        radius: float = 2.0,
+        ridge: float = 0.0,
+        intercept: bool = True,
+        categories: Iterable[str] = (),
+        bounds: Mapping[str, tuple[float, float]] | None = None,
         positive: Any = None,
     ) -> None:
         if isinstance(features, str) or not has_items(features):

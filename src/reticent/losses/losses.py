@@ -1,25 +1,17 @@
-"""Squared, logistic, Poisson and mean losses, and all others by name; kinked losses are in `ramps`.
-
-`read_losses` reads losses from a file, for the command line and the server's configuration: JSON as `to_dict()` writes
-it, or TOML.
-"""
+"""Squared, logistic, Poisson and mean losses, and all others by name; kinked losses are in `ramps`."""
 
 from __future__ import annotations
 
-import json
 import math
-import tomllib
 from collections.abc import Iterable, Mapping
 from numbers import Real
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from reticent.domain import Categorical, Domain
 from reticent.domain.attribute import shown
-from reticent.domain.files import named_path, reading_file
-from reticent.errors import QueryError, has_items, is_list, is_mapping
+from reticent.errors import QueryError, has_items, is_mapping
 from reticent.losses.base import ConvexLoss, Labels, ScalarLoss, Task
 from reticent.losses.features import Feature, check_label
 from reticent.losses.multinomial import Multinomial
@@ -53,23 +45,6 @@ class Squared(ScalarLoss):
 
     kind = "squared"
     quadratic = True
-
-    def __init__(
-        self,
-        *,
-        features: Iterable[Feature],
-        label: str,
-        radius: float = 2.0,
-        ridge: float = 0.0,
-        intercept: bool = True,
-        categories: Iterable[str] = (),
-        bounds: Mapping[str, tuple[float, float]] | None = None,
-        positive: Any = None,
-    ) -> None:
-        super().__init__(
-            features=features, label=label, radius=radius, ridge=ridge, intercept=intercept, categories=categories,
-            bounds=bounds, positive=positive,
-        )  # fmt: skip
 
     def value(self, margin: np.ndarray, label: np.ndarray) -> np.ndarray:
         return np.square(margin - label)
@@ -395,30 +370,3 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
     # Cut before subnormal numbers, which take longer; what is cut off is below any rounding.
     small = np.exp(-np.minimum(np.abs(x), 600.0))
     return np.where(x >= 0, 1.0, small) / (1.0 + small)
-
-
-READERS = {".toml": tomllib.loads, ".json": json.loads}
-
-
-def read_losses(path: str | Path) -> tuple[ConvexLoss, ...]:
-    """Every loss of a file: a JSON object or a list of them, or `[[losses]]` tables of a TOML file."""
-    path = named_path(path, "losses.toml")
-    reader = READERS.get(path.suffix.lower())
-    if reader is None:
-        raise QueryError(f"{path}: losses are written in a file that ends in .toml or .json")
-    with reading_file(path):
-        data = path.read_bytes()
-    try:
-        content: Any = reader(data.decode())
-    except (ValueError, RecursionError) as problem:
-        raise QueryError(f"{path}: {' '.join(str(problem).split())}") from None
-    if is_mapping(content):
-        content = content["losses"] if set(content) == {"losses"} else [content]
-    if not is_list(content) or not content:
-        raise QueryError(
-            f'{path}: holds no losses; write [[losses]] tables with loss = "logistic", features = [...] and label'
-        )
-    try:
-        return tuple(map(loss_from_dict, content))
-    except QueryError as problem:
-        raise QueryError(f"{path}: {problem}") from None

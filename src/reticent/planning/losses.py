@@ -13,7 +13,7 @@ import numpy as np
 from reticent.domain import Domain
 from reticent.domain.values import confidence_text
 from reticent.errors import QueryError, has_items, real_number, require, whole_number
-from reticent.kernel.accounting import Budget, epsilon_of
+from reticent.kernel.accounting import Budget, epsilon_of, gaussian_epsilon_of
 from reticent.kernel.minimizers.excess_risk import FLOATS, GAP, least_scale
 from reticent.kernel.minimizers.families import (
     LongDescent,
@@ -27,7 +27,7 @@ from reticent.kernel.minimizers.families import (
 )
 from reticent.kernel.minimizers.solvers import records_moved
 from reticent.knowledge.minimizers import crossing, least_rho
-from reticent.knowledge.publications import composing, least_epsilon
+from reticent.knowledge.publications import composing
 from reticent.knowledge.tails import check_confidence, z_score
 from reticent.losses.base import ConvexLoss
 from reticent.losses.losses import checked_loss
@@ -142,7 +142,7 @@ class LossPlan:
                 " certifies as many as audits can be paid for."
             )
         if self.unknown == "budget":
-            epsilon = least_epsilon(row.value, DELTA) if row.only_gaussian else epsilon_of(row.value, DELTA)
+            epsilon = gaussian_epsilon_of(row.value, DELTA) if row.only_gaussian else epsilon_of(row.value, DELTA)
             return f"Least budget: {row.mechanism}, rho {row.value:.3g} (epsilon {epsilon:.3g} at delta {DELTA:g})."
         if self.unknown == "records":
             return f"Fewest records: {row.mechanism}, {row.value:,.0f}."

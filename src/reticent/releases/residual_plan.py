@@ -20,7 +20,6 @@ from math import frexp, ldexp, prod, sqrt
 import numpy as np
 
 from reticent.domain import Domain
-from reticent.kernel.accounting import SMALLEST_GAUSSIAN
 from reticent.kernel.curator import Curator
 from reticent.kernel.mechanisms.base import Gaussian
 from reticent.kernel.residual_counts import RESIDUAL_CELLS, TOGETHER
@@ -251,7 +250,7 @@ def noises_costing(curator: Curator, sets: Sequence[Set], precisions: Sequence[f
     asked, factor = [Residual(s) for s in sets], 1.0
 
     def scaled() -> list[Gaussian]:
-        return [Gaussian(_sigma(factor * precision, curator.budget.gaussian)) for precision in precisions]
+        return [Gaussian(_sigma(factor * precision)) for precision in precisions]
 
     def cost(noises: Sequence[Gaussian]) -> int:
         return curator.budget.cost(curator.price(asked, noises))
@@ -276,9 +275,8 @@ noise.
 NEARLY, ROOM = 0.999, 1e-6
 
 
-def _sigma(precision: float, exactly: bool) -> Fraction:
-    """The scale of this precision, rounded up, and no smaller than budgets of Gaussian noise can pay for."""
+def _sigma(precision: float) -> Fraction:
+    """The scale of this precision, rounded up."""
     mantissa, exponent = frexp(1 / sqrt(precision))
     whole = int(ldexp(mantissa, SIGMA_BITS)) + 1
-    sigma = Fraction(whole) * Fraction(2) ** (exponent - SIGMA_BITS)
-    return max(sigma, SMALLEST_GAUSSIAN) if exactly else sigma
+    return Fraction(whole) * Fraction(2) ** (exponent - SIGMA_BITS)

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from reticent.errors import QueryError, ReticentError, is_mapping
 from reticent.kernel.accounting import LARGEST_BUDGET, Budget
 from reticent.kernel.table import MOST_ROWS, WEIGHT_LIMIT
-from reticent.losses.losses import read_losses
+from reticent.planning.loss_files import read_losses
 from reticent.planning.smooth import stated_support
 from reticent.service.setting_rules import Flag, Number, OneOf, Text, check_present, check_values
 

@@ -499,7 +499,7 @@ class Journal:
     def released(self, bought: Bought, domain: Domain) -> Settled:
         """The values released by a purchase, in records."""
         statistics = [counted_statistic(query, domain) for query in bought.queries]
-        return released(self.ledger.event(bought.sequence), statistics, self.grid)
+        return released(self.ledger.event(bought.sequence), statistics, bought.noises, self.grid)
 
     @property
     def grid(self) -> int:

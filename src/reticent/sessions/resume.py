@@ -229,7 +229,7 @@ def with_means(journal: Journal, knowledge: Knowledge) -> Knowledge:
         groups = query_from_dict(described)
         assert isinstance(groups, Groups), "sums are of groups"
         asked = [ClippedSums(groups, knowledge.domain), counted_statistic(counted_groups(groups), knowledge.domain)]
-        settled = released(event, asked[: len(noises)], journal.grid)
+        settled = released(event, asked[: len(noises)], noises, journal.grid)
         knowledge = with_sums(knowledge, groups, noises, settled)
     return knowledge
 
@@ -317,8 +317,9 @@ def _audited_models(journal: Journal, knowledge: Knowledge) -> Iterator[tuple[Co
             )
         except QueryError:
             continue  # of another version, which took what this one refuses
-        settled, restored = released(event, [statistic], journal.grid), restore(noise)
+        restored = restore(noise)
         assert isinstance(restored, (Laplace, Gaussian)), "audits are measured with additive noise"
+        settled = released(event, [statistic], [restored], journal.grid)
         reading = excess_reading(journal, knowledge, statistic, restored, settled, str(event.key))
         for loss, theta in zip(losses, thetas, strict=True):
             told = models[loss.digest]
@@ -333,7 +334,8 @@ def with_offsets(journal: Journal, knowledge: Knowledge) -> Knowledge:
         names = [described["bin offsets"] for described in request["statistics"]]
         statistics = [BinOffsets(name, knowledge.domain) for name in names]
         assert reservation.settled is not None, "listed because it is"
-        settled: Settled = released(journal.ledger.event(reservation.settled), statistics, journal.grid)
-        for name, values, described in zip(names, settled.values, request["mechanisms"], strict=True):
-            found[name] = BinMeans(np.asarray(values, dtype=np.float64), restore(described).sd)  # pyright: ignore[reportAttributeAccessIssue]
+        noises: list[Noise] = [restore(described) for described in request["mechanisms"]]  # pyright: ignore[reportAssignmentType]
+        settled: Settled = released(journal.ledger.event(reservation.settled), statistics, noises, journal.grid)
+        for name, values, noise in zip(names, settled.values, noises, strict=True):
+            found[name] = BinMeans(np.asarray(values, dtype=np.float64), noise.sd)
     return knowledge.with_bin_means(found) if found else knowledge

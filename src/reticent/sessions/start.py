@@ -116,7 +116,7 @@ def losses_share(
     for loss in losses:
         width = NOISE_SHARE * error * curator.records / loss.on(curator.domain).scale / reach(one, failure)
         noise: Noise = Laplace(width) if curator.budget.pure else Gaussian(width)
-        total += curator.budget.cost(noise.price(moved))
+        total += curator.budget.cost(curator.as_drawn(noise).price(moved))
     audits = total / len(losses) * count
     return min(WARM_SHARE, max(float(INVESTED_SHARE), 1 - audits / max(1, curator.remaining)))
 

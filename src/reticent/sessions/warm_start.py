@@ -173,7 +173,7 @@ def _cheap(curator: Curator, largest: float, records: float, records_error: floa
     one: Noise = Laplace(1) if curator.budget.pure else Gaussian(1)
     width = NOISE_PART * largest * records / reach(one, failure)
     noise: Noise = Laplace(width) if curator.budget.pure else Gaussian(width)
-    units = curator.budget.cost(noise.price(curator.moved(Sensitivity.scalar())))
+    units = curator.budget.cost(curator.as_drawn(noise).price(curator.moved(Sensitivity.scalar())))
     return min(units, int(curator.remaining * CHEAP_SHARE))
 
 

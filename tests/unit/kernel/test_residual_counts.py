@@ -140,7 +140,7 @@ def test_the_largest_residual_of_the_largest_table_stays_in_int64() -> None:
 
 
 def test_one_noise_without_a_gaussian_price_leaves_the_whole_without() -> None:
-    """Below 1.1 records it is not known how private discrete noise is (docs/proofs/gaussian-dp.md)."""
+    """Below 1.1 steps of its grid it is not known how private discrete noise is (docs/proofs/gaussian-dp.md)."""
     wide, narrow = (of(("a",)), Gaussian(5)), (of(("a", "b")), Gaussian(1))
     for neighbours in ("add-remove", "replace-one"):
         assert joint_price([wide], neighbours).gaussian is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 from reticent.errors import QueryError
@@ -39,10 +39,14 @@ def restore(description: Mapping[str, str]) -> Mechanism:
     kind = MECHANISMS.get(str(parameters.pop("mechanism", "")))
     if kind is None:
         raise QueryError(f"unknown mechanism; use one of {', '.join(MECHANISMS)}")
-    if parameters.keys() != {field.name for field in fields(kind)}:
-        raise QueryError(f"the parameters of {kind.__name__} are {', '.join(field.name for field in fields(kind))}")
+    known = {field.name: field.default is MISSING for field in fields(kind)}
+    if not {name for name, needed in known.items() if needed} <= parameters.keys() <= known.keys():
+        raise QueryError(f"the parameters of {kind.__name__} are {', '.join(known)}")
     return kind(**{name: _parameter(text) for name, text in parameters.items()})
 
 
 def _parameter(text: Any) -> Any:
-    return text == "True" if text in ("True", "False") else written_fraction(text)
+    if text in ("True", "False"):
+        return text == "True"
+    number = written_fraction(text)
+    return int(number) if number.denominator == 1 else number

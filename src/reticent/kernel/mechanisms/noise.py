@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from operator import index
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
-from reticent.errors import QueryError
+from reticent.errors import QueryError, whole_number
 from reticent.kernel.accounting import SMALLEST_GAUSSIAN, Described, Price, Real, exact
 from reticent.kernel.mechanisms.sampler_check import refuse_old_opendp, verify_samplers
 from reticent.kernel.mechanisms.sampling import LARGEST_SCALE, discrete_gaussian, discrete_laplace
@@ -20,6 +20,10 @@ refuse_old_opendp()
 
 SMALLEST_SCALE = Fraction(1, 10**9)
 INT64 = np.iinfo(np.int64)
+FINE = 32
+"""Grid steps in sigma of refined noise: the exact price then exceeds that of continuous noise by 1 in 2,000 at most."""
+FINEST = 2**31
+"""The most grid steps in one record: enough for an exact price of the smallest scale; an int64 holds 2^32 records."""
 
 
 @dataclass(frozen=True, init=False)
@@ -68,13 +72,27 @@ class Noise(Described, ABC):
             raise QueryError(f"noise of {float(scale):.3g} grid units exceeds 2^62; ask for less noise")
         return scale
 
+    def refined(self) -> Self:
+        """The noise as ledgers that compose exactly draw it."""
+        return self
+
+    def refinement(self, grid: int) -> int:
+        """The parts into which `release` divides a unit of this grid."""
+        return 1
+
     def release(self, counts: np.ndarray, grid: int = 1) -> np.ndarray:
-        """Exact int64 counts, in units of 1/grid records, plus noise on the same grid, saturated to int64."""
+        """Exact int64 counts, in units of 1/grid records, plus noise, saturated to int64.
+
+        The result is in units of `1 / (grid * refinement(grid))` records.
+        """
         values = np.asarray(counts)
         if values.dtype != np.int64 or grid < 1:
             raise TypeError("values must be int64 numbers on a positive integer grid")
         verify_samplers()
-        noisy = saturating_sum(values.ravel(), self._draw(self.grid_scale(grid), values.size))
+        parts = self.refinement(grid)
+        if parts > 1:  # clipping moves neighbours no further apart, so that no row can make the product overflow
+            values = np.clip(values, -(INT64.max // parts), INT64.max // parts) * parts
+        noisy = saturating_sum(values.ravel(), self._draw(self.grid_scale(grid * parts), values.size))
         return noisy.reshape(values.shape)
 
     @staticmethod
@@ -118,28 +136,44 @@ class Laplace(Noise):
 
 @dataclass(frozen=True, init=False)
 class Gaussian(Noise):
-    """Discrete Gaussian noise, P(j) ~ exp(-j^2 / (2 sigma^2)).
+    """Discrete Gaussian noise, P(j) ~ exp(-j^2 / (2 sigma^2)), on a grid of at least `steps` steps in a record.
 
-    Guarantee: zCDP l2^2 / (2 sigma^2), and GDP with mu = l2 / sigma (1 + 1 / (4 sigma^2)) from sigma 1.1 on
-    (docs/proofs/gaussian-dp.md); no pure guarantee.
+    Guarantee: zCDP l2^2 / (2 sigma^2), and GDP with mu = l2 / sigma (1 + 1 / (4 s^2)) if s = sigma steps is at least
+    1.1 (docs/proofs/gaussian-dp.md); no pure guarantee.
     """
 
     proof: ClassVar[str] = "docs/proofs/gaussian.md"
     sigma: Fraction
+    steps: int = 1
 
-    def __init__(self, sigma: Real) -> None:
+    def __init__(self, sigma: Real, steps: int = 1) -> None:
         object.__setattr__(self, "sigma", _valid_scale(sigma, "Gaussian sigma"))
+        object.__setattr__(self, "steps", whole_number(steps, "steps", 1, FINEST))
 
     @classmethod
     def costing(cls, *, sensitivity: Sensitivity, rho: Real, exactly: bool = False) -> Gaussian:
-        """The smallest noise whose price is at most rho; `exactly` for budgets that compose Gaussian noise exactly."""
-        price = exact(rho, "rho")
-        sigma = root_above(sensitivity.l2_squared / (2 * price))
+        """The smallest noise whose price is at most rho; `exactly` for budgets that compose Gaussian noise exactly,
+        where it is refined.
+        """
+        sigma = root_above(sensitivity.l2_squared / (2 * exact(rho, "rho")))
         if not exactly:
             return cls(sigma)
-        # The factor decreases with sigma, so the factor of a smaller sigma suffices.
-        sigma = max(sigma, SMALLEST_GAUSSIAN)
-        return cls(_double_above(sigma * _excess(sigma)))
+        # The factor decreases with the number of steps, so that of fewer steps suffices.
+        return cls(_double_above(sigma * _excess(max(sigma, min(sigma * FINEST, Fraction(FINE)))))).refined()
+
+    def refined(self) -> Gaussian:
+        """The same noise with at least `FINE` steps in sigma, or `FINEST` in a record."""
+        steps = self.steps
+        while self.sigma * steps < FINE and steps < FINEST:
+            steps *= 2
+        return self if steps == self.steps else replace(self, steps=steps)
+
+    def on_grid(self, steps: int) -> Gaussian:
+        """The same noise for numbers that all lie on a grid of so many steps in a record."""
+        return replace(self, steps=steps)
+
+    def refinement(self, grid: int) -> int:
+        return -(-self.steps // grid)
 
     @property
     def _width(self) -> Fraction:
@@ -150,17 +184,22 @@ class Gaussian(Noise):
         return float(self.sigma)
 
     def price(self, sensitivity: Sensitivity) -> Price:
-        rho = sensitivity.l2_squared / (2 * self.sigma**2)
-        return Price(None, rho, gaussian=None if self.sigma < SMALLEST_GAUSSIAN else rho * _excess(self.sigma) ** 2)
+        rho, scale = sensitivity.l2_squared / (2 * self.sigma**2), self.sigma * self.steps
+        return Price(None, rho, gaussian=None if scale < SMALLEST_GAUSSIAN else rho * _excess(scale) ** 2)
+
+    def describe(self) -> dict[str, str]:
+        """As other mechanisms, without `steps` where there is one: ledgers bind requests to this text."""
+        written = super().describe()
+        return written if self.steps > 1 else {name: text for name, text in written.items() if name != "steps"}
 
     @staticmethod
     def _draw(scale: Fraction, count: int) -> np.ndarray:
         return discrete_gaussian(scale, count)
 
 
-def _excess(sigma: Fraction) -> Fraction:
-    """How much larger mu is than that of continuous noise; a finer grid than one record only lowers it."""
-    return 1 + 1 / (4 * sigma**2)
+def _excess(scale: Fraction) -> Fraction:
+    """How much larger mu is than that of continuous noise, at most, if sigma has so many grid steps."""
+    return 1 + 1 / (4 * scale**2)
 
 
 def saturating_sum(values: np.ndarray, noise: np.ndarray) -> np.ndarray:

@@ -40,8 +40,8 @@ class Thresholded(Described):
 
     def __init__(self, sigma: Real, threshold: int, most: int = 1) -> None:
         object.__setattr__(self, "sigma", Gaussian(sigma).sigma)
-        object.__setattr__(self, "threshold", whole_number(_whole(threshold), "threshold", 2, LARGEST_THRESHOLD))
-        object.__setattr__(self, "most", whole_number(_whole(most), "most", 1, 2**20))
+        object.__setattr__(self, "threshold", whole_number(threshold, "threshold", 2, LARGEST_THRESHOLD))
+        object.__setattr__(self, "most", whole_number(most, "most", 1, 2**20))
 
     @classmethod
     def costing(cls, *, rho: Real, delta: Real, neighbours: str, most: int = 1) -> Thresholded:
@@ -106,8 +106,3 @@ def tail_above(sigma: Fraction, least: int) -> Fraction:
 def _rounded_up(value: Fraction) -> Fraction:
     shift = max(0, _KEPT_BITS + value.denominator.bit_length() - value.numerator.bit_length())
     return Fraction(math.ceil(value * 2**shift), 2**shift)
-
-
-def _whole(value: object) -> object:
-    """Parameters as fractions, as the ledger stores them."""
-    return value.numerator if isinstance(value, Fraction) and value.denominator == 1 else value

@@ -114,7 +114,7 @@ class NoisyGradientDescent(Minimizer):
 
     @cached_property
     def noise(self) -> Gaussian:
-        return Gaussian.costing(sensitivity=self.sensitivity, rho=self.rho / self.rounds)
+        return Gaussian.costing(sensitivity=self.sensitivity, rho=self.rho / self.rounds).on_grid(GRID)
 
     def price(self) -> Price:
         return self.noise.price(self.sensitivity) * self.rounds
@@ -261,7 +261,7 @@ class OutputPerturbation(Minimizer):
 
     @cached_property
     def noise(self) -> Gaussian:
-        return Gaussian.costing(sensitivity=self.sensitivity, rho=self.rho)
+        return Gaussian.costing(sensitivity=self.sensitivity, rho=self.rho).on_grid(GRID)
 
     def price(self) -> Price:
         return self.noise.price(self.sensitivity)
@@ -449,7 +449,7 @@ class SufficientStatistics(Minimizer):
     @cached_property
     def noises(self) -> tuple[Gaussian, ...]:
         parts = zip(self.sensitivities, self.shares, strict=True)
-        return tuple(Gaussian.costing(sensitivity=s, rho=self.rho * share) for s, share in parts)
+        return tuple(Gaussian.costing(sensitivity=s, rho=self.rho * share).on_grid(GRID) for s, share in parts)
 
     def price(self) -> Price:
         total = Price.free()

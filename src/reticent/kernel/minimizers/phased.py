@@ -13,6 +13,7 @@ from reticent.kernel.accounting import Price
 from reticent.kernel.mechanisms.noise import Gaussian
 from reticent.kernel.minimizers.base import Minimizer
 from reticent.kernel.minimizers.solvers import (
+    GRID,
     LOCATED,
     ROUNDED,
     Shape,
@@ -113,7 +114,7 @@ class PhasedERM(Minimizer):
     @cached_property
     def noises(self) -> tuple[Gaussian, ...]:
         return tuple(
-            Gaussian.costing(sensitivity=self.sensitivity(phase), rho=self.rho * self._share(phase))
+            Gaussian.costing(sensitivity=self.sensitivity(phase), rho=self.rho * self._share(phase)).on_grid(GRID)
             for phase in range(self.phases)
         )
 
