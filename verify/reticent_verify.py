@@ -153,8 +153,9 @@ def noise_price(mechanism: dict, l1, l2_squared) -> Price:
         scale = positive(mechanism["scale"])
         return Price.bounded(l1 / scale, l2_squared / (2 * scale**2))
     need(mechanism["mechanism"] == "Gaussian", f"{mechanism['mechanism']} is not additive noise")
-    sigma, rho = positive(mechanism["sigma"]), l2_squared / (2 * positive(mechanism["sigma"]) ** 2)
-    scale = sigma * int(positive(mechanism.get("steps", "1")))  # in steps of the grid it is drawn on, at the least
+    sigma, steps = positive(mechanism["sigma"]), positive(mechanism.get("steps", "1"))
+    need(steps in range(1, 2**31 + 1), "the steps of noise in a record are a whole number up to 2^31")
+    rho, scale = l2_squared / (2 * sigma**2), sigma * steps  # in steps of the grid it is drawn on, at the least
     return Price(None, rho, rho * (1 + 1 / (4 * scale**2)) ** 2 if scale >= SMALLEST else None)
 
 
@@ -325,21 +326,26 @@ def epsilon_at(rho: float, delta: float) -> float:
 
 def gaussian_epsilon_at(rho: float, delta: float) -> float:
     """Where delta = Phi(-e/mu + mu/2) - exp(e) Phi(-e/mu - mu/2), mu^2 = 2 rho (Dong, Roth, Su 2022, Cor. 2.13)."""
-    if rho <= 0:
-        return 0.0
-    mu = math.sqrt(2 * rho)
+    mu = math.sqrt(2 * max(rho, 1e-300))
 
-    def reached(epsilon: float) -> float:
-        first, second = (math.erfc((epsilon / mu - sign * mu / 2) / math.sqrt(2)) / 2 for sign in (1, -1))
-        return first - math.exp(epsilon) * second
+    def reached(epsilon: float) -> float:  # ln delta
+        first, second = log_above(epsilon / mu - mu / 2), epsilon + log_above(epsilon / mu + mu / 2)
+        return first + math.log(-math.expm1(second - first)) if second < first else -math.inf
 
-    low, high = 0.0, 1.0
-    while reached(high) > delta:
+    low, high, wanted = 0.0, 1.0, math.log(delta)
+    while reached(high) > wanted:
         low, high = high, 2 * high
     for _ in range(200):
         middle = (low + high) / 2
-        low, high = (low, middle) if reached(middle) <= delta else (middle, high)
-    return high if reached(0.0) > delta else 0.0
+        low, high = (low, middle) if reached(middle) <= wanted else (middle, high)
+    return high if reached(0.0) > wanted else 0.0
+
+
+def log_above(x: float) -> float:
+    """ln P(Z > x) of a standard normal variable."""
+    if x < 30:
+        return math.log(math.erfc(x / math.sqrt(2)) / 2)
+    return -x * x / 2 - math.log(x * math.sqrt(2 * math.pi)) + math.log1p(-1 / x**2 + 3 / x**4 - 15 / x**6)
 
 
 def kind_of(budget: dict) -> str:
@@ -373,11 +379,11 @@ class Account:
     def __init__(self):
         self.sequence, self.head, self.spent, self.kind = 0, "0" * 64, 0, "zcdp"
         self.opening, self.caps, self.by_analyst = {}, {}, {}
+        self.limit, self.approximate = 0, Fraction(0)
         self.delta = Fraction(0)  # what mechanisms may have failed with so far, exactly
         self.standing = {}  # key to [status, redeemable, cost, analyst]
         self.priced = self.unpriced = 0
-        self.digests = {0: "0" * 64}
-        self.last = None
+        self.digests, self.last = {0: "0" * 64}, None
 
     def add(self, event: dict, digest: str) -> None:
         number, kind = event["sequence"], event["kind"]
@@ -391,18 +397,11 @@ class Account:
         self.sequence, self.head, self.last = number, digest, event
         self.digests[number] = digest
 
-    @property
-    def limit(self) -> int:
-        return self.opening["budget"]["limit"]
-
-    @property
-    def approximate(self) -> Fraction:
-        return Fraction(self.opening["budget"].get("approximate", "0"))
-
     def _open(self, event: dict) -> None:
         self.opening = event["payload"]
         need(1 <= self.opening["format"] <= NEWEST_FORMAT, f"ledger format {self.opening['format']} is unknown here")
-        self.kind = check_budget(self.opening["budget"])
+        self.kind, self.limit = check_budget(self.opening["budget"]), self.opening["budget"]["limit"]
+        self.approximate = Fraction(self.opening["budget"].get("approximate", "0"))
 
     def _reserve(self, event: dict) -> None:
         number, key, analyst = event["sequence"], event["key"], event["analyst"]
@@ -558,7 +557,7 @@ def read(path: Path, anchor: Path | None = None) -> tuple[Account, int]:
                 if event["kind"] == "checkpoint":
                     check_checkpoint(account, event, connection)
                 account.add(event, digest)
-            except (KeyError, TypeError, ValueError, ZeroDivisionError) as problem:
+            except (KeyError, TypeError, ValueError, ArithmeticError) as problem:
                 raise Disagreement(f"event {event.get('sequence')} is malformed ({type(problem).__name__})") from None
         need(account.sequence > 0, "the ledger has no events")
         blobs = check_blobs(connection)

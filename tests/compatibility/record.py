@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 from tests.compatibility.scenarios import (
     APPROXIMATE,
+    COARSE,
     FILES,
     FREE,
     LOSSES,
@@ -44,7 +45,8 @@ def keep(name: str, content: bytes) -> None:
 
 def keep_ledger(path: Path) -> None:
     for file in path.parent.glob(f"{path.stem}.*"):
-        keep(file.name, file.read_bytes())
+        if file.suffix != ".lock":
+            keep(file.name, file.read_bytes())
 
 
 def lose(scenario: Session, session: rt.Session, key: str) -> None:
@@ -114,6 +116,24 @@ def interrupted(folder: Path) -> None:
     raise SystemExit("the release had fewer than three charges")
 
 
+def coarse(folder: Path, name: str) -> None:
+    """Sessions and a release with small noise on ledgers that compose exactly; each died at one kind of charge."""
+    path, settle = folder / f"{name}.ledger", Ledger.settle
+
+    def die_there(self: Ledger, reservation: Any, *arguments: Any, **options: Any) -> Any:
+        if COARSE[name].dies in reservation.key:
+            raise Died
+        return settle(self, reservation, *arguments, **options)
+
+    with patch.object(Ledger, "settle", die_there):
+        try:
+            COARSE[name].run(path)
+        except Died:
+            keep_ledger(path)
+            return
+    raise SystemExit(f"{name} had no such charge")
+
+
 if __name__ == "__main__":
     FILES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
@@ -124,3 +144,5 @@ if __name__ == "__main__":
             print(algorithm)
             record_release(algorithm, Path(place))
         interrupted(Path(place))
+        for name in COARSE:
+            coarse(Path(place), name)

@@ -104,3 +104,34 @@ def answered(answer: Any) -> dict[str, Any]:
         "snapshot": answer.snapshot,
         "price": answer.price,
     }
+
+
+@dataclass(frozen=True)
+class Coarse:
+    """A run on a ledger of a large budget that composes exactly, which died before a settlement."""
+
+    dies: str
+    """Part of the key."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    start: float = 0.5
+    releases: bool = False
+
+    def run(self, path: Path) -> int:
+        """What was spent in the end."""
+        rows, budget = table(2000, weight=1, **self.facts), rt.Budget(epsilon=5, delta=1e-9)
+        if self.releases:
+            return rt.release(rows, workload(), budget, ledger=path, progress=False).facts["spent"]
+        with rt.Session.open(path, rows, budget, warm_start=self.start, progress=False) as session:
+            if rows.records is not None:
+                session.ask(rt.count(rt.col("a") == 1), error=rt.records(12), key="count")
+            return session.state.ledger.spent
+
+
+COARSE = {
+    "coarse-audit": Coarse("session:audit"),
+    "coarse-typical": Coarse("session:typical"),
+    "coarse-total": Coarse("session:total", {"neighbours": "add-remove"}, start=0),
+    "coarse-count": Coarse("count", start=0),
+    "coarse-release": Coarse(":audit:cells", releases=True),
+}
+"""Written by the version that drew all noise on the table's own grid."""

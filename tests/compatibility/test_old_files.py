@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import lzma
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pyarrow as pa
 import pytest
 from tests.compatibility.scenarios import (
     APPROXIMATE,
+    COARSE,
     FILES,
     FREE,
     LOSSES,
@@ -23,6 +26,7 @@ from tests.compatibility.scenarios import (
     answered,
     workload,
 )
+from tests.evidence.second_reader import READER
 from tests.session_tables import forbidden, table
 
 import reticent as rt
@@ -113,6 +117,25 @@ def test_an_interrupted_release_ends(tmp_path: Path) -> None:
     again = rt.release(forbidden(table(2000, weight=50)), workload(), APPROXIMATE, ledger=path)
     assert again.to_bytes() == release.to_bytes()
     verify(path)
+
+
+@pytest.mark.parametrize("name", COARSE)
+def test_small_noise_that_was_charged_on_the_table_s_own_grid_is_redeemed(name: str, tmp_path: Path) -> None:
+    """The key continues with the noise that it was charged for; what is bought afterwards has finer noise."""
+    path = unpacked(name, tmp_path)
+    begun = events(path)[-1]
+    assert begun["kind"] == "reserve"
+    assert COARSE[name].dies in begun["key"]
+    spent = COARSE[name].run(path)
+    assert [event["kind"] for event in events(path) if event["key"] == begun["key"]] == ["reserve", "redeem", "settle"]
+    assert COARSE[name].run(path) == spent
+    verify(path)
+    assert READER.main([str(path)]) == 0
+
+
+def events(path: Path) -> list[dict[str, Any]]:
+    with closing(sqlite3.connect(path)) as file:
+        return [json.loads(body) for (body,) in file.execute("SELECT body FROM events ORDER BY sequence")]
 
 
 def test_every_paid_question_is_in_some_file() -> None:

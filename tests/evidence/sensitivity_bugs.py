@@ -201,9 +201,9 @@ def scale_forgotten_plant(patch: Patch) -> None:
 # ---- prices
 
 
-def price_of_one(original: Any, self: Curator, queries: Any, mechanism: Any) -> Any:
+def price_of_one(original: Any, self: Curator, queries: Any, mechanism: Any, *key: Any) -> Any:
     """Of several queries the dearest is paid."""
-    listed, noises, _ = original(self, queries, mechanism)
+    listed, noises, _ = original(self, queries, mechanism, *key)
     prices = [n.price(s.sensitivity(self.neighbours)) for s, n in zip(listed, noises, strict=True)]
     return listed, noises, max(prices, key=lambda price: price.rho)
 

@@ -5,6 +5,7 @@ claim 2): every budget composes exactly, and more epsilon never buys less.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from reticent.errors import QueryError
 from reticent.kernel.accounting import Budget
 from reticent.kernel.mechanisms import noise
 from reticent.kernel.mechanisms.base import Gaussian, Laplace, Sensitivity, restore
+from reticent.kernel.minimizers.families import SufficientStatistics
 from reticent.knowledge.publications import composing
 from reticent.queries.linear import Count, Marginal, Residual
 from reticent.releases.budgeting import noise_costing
@@ -154,6 +156,23 @@ def test_a_key_that_an_earlier_version_began_keeps_its_noise(settled: bool) -> N
     again = private.measure([Count()], Gaussian(2), key="ask")
     assert again.values[0] == np.rint(again.values[0])
     assert ledger.spent == charged > EXACT.cost(private.price([Count()], Gaussian(2)))
+
+
+def test_a_minimiser_that_an_earlier_version_charged_more_for_is_redeemed() -> None:
+    private, ledger = curator(budget=EXACT)
+    loss = rt.Squared(features=["a"], label="b")
+
+    def minimiser() -> SufficientStatistics:
+        return SufficientStatistics(loss, private.domain, neighbours="replace-one", records=3, rho=Fraction(1, 2))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Gaussian, "on_grid", lambda self, steps: replace(self, steps=8))
+        patch.setattr(SufficientStatistics, "release", None)
+        with pytest.raises(TypeError):
+            private.minimize(minimiser(), key="fit")
+    charged = ledger.spent
+    assert charged > EXACT.cost(minimiser().price())
+    assert private.minimize(minimiser(), key="fit").cost == charged == ledger.spent
 
 
 def test_a_ledger_of_a_large_budget_is_read_by_the_second_reader(tmp_path: Path) -> None:

@@ -512,11 +512,12 @@ def _asked(given: Sequence[Any]) -> str:
 
 def told_by_noise(noise: Noise, grid: int, change: Sequence[int]) -> Price:
     """The privacy loss of additive noise between two vectors (docs/proofs/laplace.md, gaussian.md)."""
-    scale = noise.grid_scale(grid)
-    distance, square = sum(abs(int(c)) for c in change), sum(int(c) ** 2 for c in change)
+    parts = noise.refinement(grid)
+    scale = noise.grid_scale(grid * parts)
+    distance, square = sum(abs(int(c)) for c in change) * parts, sum(int(c) ** 2 for c in change) * parts**2
     pure, rho = Fraction(distance) / scale if isinstance(noise, Laplace) else None, Fraction(square) / (2 * scale**2)
     # docs/proofs/gaussian-dp.md, Claim 1, in steps of the grid
-    exactly = isinstance(noise, Gaussian) and scale >= Fraction(11, 10) * grid
+    exactly = isinstance(noise, Gaussian) and scale >= Fraction(11, 10)
     if pure is not None:
         return Price(pure, rho, gaussian=rho * HALF_PI)
     return Price(None, rho, gaussian=rho * (1 + 1 / (4 * scale**2)) ** 2 if exactly else None)

@@ -37,6 +37,7 @@ from reticent.kernel.mechanisms.base import (
     Sensitivity,
     Thresholded,
     Watch,
+    restore,
 )
 from reticent.kernel.mechanisms.sampler_check import verify_samplers
 from reticent.kernel.minimizers.excess_risk import ExcessRisk, ExcessRisks
@@ -199,8 +200,7 @@ class Curator:
 
     def price(self, queries: Sequence[Asked], mechanism: Noise | Sequence[Noise]) -> Price:
         """The charge of `measure` with the same arguments."""
-        _, _, price = self.priced(queries, mechanism)
-        return price
+        return self.priced(queries, mechanism)[2]
 
     def priced(
         self, queries: Sequence[Asked], mechanism: Noise | Sequence[Noise], key: str | None = None
@@ -214,10 +214,11 @@ class Curator:
             )
         for noise in mechanisms:
             _of_the_kernel(noise, Laplace, Gaussian)
-        begun = None if key is None else self._ledger.requested(key)
-        # An earlier version drew all noise on the table's own grid.
-        if begun is None or begun.get("mechanisms") != [noise.describe() for noise in mechanisms]:
-            mechanisms = [self.as_drawn(noise) for noise in mechanisms]
+        mechanisms = [self.as_drawn(noise) for noise in mechanisms]
+        begun = (None if key is None else self._ledger.requested(key)) or {}
+        former: list[Any] = [restore(described) for described in begun.get("mechanisms", ())]
+        if len(former) == len(mechanisms) and all(a.continues(b) for a, b in zip(mechanisms, former, strict=True)):
+            mechanisms = former
         price, together = Price.free(), []
         for statistic, noise in zip(statistics, mechanisms, strict=True):
             if isinstance(statistic, ResidualCounts) and isinstance(noise, Gaussian):
@@ -249,6 +250,8 @@ class Curator:
         def sample() -> Callable[[], list[np.ndarray]]:
             exact = [s.evaluate(exact_counts(self._table), self._table.grid) for s in statistics]
             grids = [s.resolution(self._table.grid) * self._table.grid for s in statistics]
+            for noise, grid in zip(mechanisms, grids, strict=True):
+                noise.grid_scale(grid * noise.refinement(grid))  # refused before anything is charged
             return lambda: [m.release(x, g) for m, x, g in zip(mechanisms, exact, grids, strict=True)]
 
         if any(isinstance(getattr(statistic, "state", None), str) for statistic in statistics):
@@ -473,7 +476,9 @@ class Curator:
 
         `work` is the number of steps on any table. Too much work is refused, except for a key that has paid.
         """
-        cost = self.budget.cost(price)
+        pending = None if key is None else self._ledger.reservation(key)
+        # An earlier version may have charged more for the same request.
+        cost = max(self.budget.cost(price), 0 if pending is None else pending.cost)
         # A non-redeemable result cannot be read again either: a settled epoch would get a second threshold for free.
         if key is not None and redeemable and (earlier := self._ledger.settled(key, verb, request)) is not None:
             return earlier
@@ -506,8 +511,8 @@ def released(event: Event, statistics: Sequence[Statistic], noises: Sequence[Noi
     """The values of a settled measurement, in records, read from its public event."""
     noisy = [unpack_array(text) for text in event.payload["values"]]
     grids = [statistic.resolution(grid) * grid for statistic in statistics]
-    grids = [own * noise.refinement(own) for own, noise in zip(grids, noises, strict=True)]
-    return Settled(tuple(v / g for v, g in zip(noisy, grids, strict=True)), event.cost, event.sequence)
+    found = (v / (g * noise.refinement(g)) for v, g, noise in zip(noisy, grids, noises, strict=True))
+    return Settled(tuple(found), event.cost, event.sequence)
 
 
 def _work(statistic: Statistic) -> int:

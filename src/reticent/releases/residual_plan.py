@@ -20,7 +20,7 @@ from math import frexp, ldexp, prod, sqrt
 import numpy as np
 
 from reticent.domain import Domain
-from reticent.kernel.curator import Curator
+from reticent.kernel.curator import Curator, Noise
 from reticent.kernel.mechanisms.base import Gaussian
 from reticent.kernel.residual_counts import RESIDUAL_CELLS, TOGETHER
 from reticent.queries.linear import Residual
@@ -245,14 +245,14 @@ def _in_groups(domain: Domain, sets: Sequence[Set], targets: Sequence[Set]) -> l
     return list(dict.fromkeys([*listed, *sets]))
 
 
-def noises_costing(curator: Curator, sets: Sequence[Set], precisions: Sequence[float], units: int) -> list[Gaussian]:
+def noises_costing(curator: Curator, sets: Sequence[Set], precisions: Sequence[float], units: int) -> list[Noise]:
     """Noise with precisions in these proportions whose joint price is at most, and nearly, `units`."""
     asked, factor = [Residual(s) for s in sets], 1.0
 
-    def scaled() -> list[Gaussian]:
-        return [Gaussian(_sigma(factor * precision)) for precision in precisions]
+    def scaled() -> list[Noise]:
+        return [curator.as_drawn(Gaussian(_sigma(factor * precision))) for precision in precisions]
 
-    def cost(noises: Sequence[Gaussian]) -> int:
+    def cost(noises: Sequence[Noise]) -> int:
         return curator.budget.cost(curator.price(asked, noises))
 
     noises = scaled()

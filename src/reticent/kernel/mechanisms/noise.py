@@ -23,7 +23,8 @@ INT64 = np.iinfo(np.int64)
 FINE = 32
 """Grid steps in sigma of refined noise: the exact price then exceeds that of continuous noise by 1 in 2,000 at most."""
 FINEST = 2**31
-"""The most grid steps in one record: enough for an exact price of the smallest scale; an int64 holds 2^32 records."""
+"""The most grid steps in one record, reached below 1.5e-8 records: the smallest scale still has an exact price, and an
+int64 holds 2^32 records."""
 
 
 @dataclass(frozen=True, init=False)
@@ -79,6 +80,10 @@ class Noise(Described, ABC):
     def refinement(self, grid: int) -> int:
         """The parts into which `release` divides a unit of this grid."""
         return 1
+
+    def continues(self, former: object) -> bool:
+        """Whether a key that was charged for the former noise may be redeemed for this one, with the former."""
+        return self == former
 
     def release(self, counts: np.ndarray, grid: int = 1) -> np.ndarray:
         """Exact int64 counts, in units of 1/grid records, plus noise, saturated to int64.
@@ -158,8 +163,9 @@ class Gaussian(Noise):
         sigma = root_above(sensitivity.l2_squared / (2 * exact(rho, "rho")))
         if not exactly:
             return cls(sigma)
-        # The factor decreases with the number of steps, so that of fewer steps suffices.
-        return cls(_double_above(sigma * _excess(max(sigma, min(sigma * FINEST, Fraction(FINE)))))).refined()
+        noise = cls(sigma).refined()
+        # The factor decreases with the scale, so the factor of a smaller one suffices.
+        return replace(noise, sigma=_double_above(sigma * _excess(sigma * noise.steps)))
 
     def refined(self) -> Gaussian:
         """The same noise with at least `FINE` steps in sigma, or `FINEST` in a record."""
@@ -167,6 +173,13 @@ class Gaussian(Noise):
         while self.sigma * steps < FINE and steps < FINEST:
             steps *= 2
         return self if steps == self.steps else replace(self, steps=steps)
+
+    def continues(self, former: object) -> bool:
+        """Also an earlier version's, which drew all noise on the table's own grid: of this scale, or of this price."""
+        if not isinstance(former, Gaussian) or former.steps >= self.steps:
+            return self == former
+        least = max(self.sigma / _excess(self.sigma * self.steps), SMALLEST_GAUSSIAN)
+        return any(abs(former.sigma / sigma - 1) < 1e-6 for sigma in (self.sigma, least * _excess(least)))
 
     def on_grid(self, steps: int) -> Gaussian:
         """The same noise for numbers that all lie on a grid of so many steps in a record."""
