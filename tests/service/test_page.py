@@ -174,6 +174,37 @@ def test_typical_errors_are_drawn_only_below_the_bound(window: Browser, server: 
     assert window.console() == []
 
 
+def test_persons_are_not_called_records(window: Browser, server: Server) -> None:
+    window.open(f"{server.url}/")
+    words = (
+        "const done = arguments[0];"
+        "const table = {name: 'visits', records: 50, unit: 'person', domain: []};"
+        "const result = {labels: [], count: 20, value: 0.4, error: 0.1, price: 0};"
+        "Promise.all(['builder', 'result'].map((part) => import(`/static/${part}.js`))).then(([builder, page]) => {"
+        "const view = page.resultView({kind: 'number', result, meaning: ''}, 'q', table, String);"
+        "done([builder.sqlOf(builder.newQuestion(), table), view.querySelector('dt').textContent]); });"
+    )
+    assert window.script_async(words) == ["SELECT COUNT(*) AS persons\nFROM visits", "persons"]
+    assert window.console() == []
+
+
+def test_columns_are_listed_with_what_is_declared(window: Browser, server: Server) -> None:
+    window.open(f"{server.url}/")
+    listed = (
+        "const done = arguments[0];"
+        "const age = {name: 'age', ordered: true, labels: ['0-9', '10-19', '(null)', '(other)'],"
+        "declaration: {type: 'numeric', edges: [0, 10, 20]}};"
+        "const sex = {name: 'sex', ordered: false, labels: ['f', 'm', '(other)'],"
+        "declaration: {type: 'categorical', values: ['f', 'm']}};"
+        "Promise.all(['builder', 'filters'].map((part) => import(`/static/${part}.js`))).then(([builder, page]) => {"
+        "const lists = page.filterControls({domain: [age, sex]}, builder.newQuestion(), () => {});"
+        "const counts = lists.flatMap((e) => [...e.querySelectorAll('.count')]).map((e) => e.textContent);"
+        "done(counts); });"
+    )
+    assert window.script_async(listed) == ["2 bins", "2 values"]
+    assert window.console() == []
+
+
 DRAW = (
     "const [entries, done] = arguments;"
     "import('/static/chart.js').then((page) => { const figure = page.bars(entries, 'c');"

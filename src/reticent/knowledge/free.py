@@ -57,6 +57,9 @@ FITTED = frozenset({"hypothesis", "certificate", "theorem", "typical", "conflict
 Recall = Callable[[str], Sequence[float] | None]
 """The errors recorded for a question's parts when it was asked before, by `part_name`; None if it was not."""
 
+Told = Callable[[str], dict[str, Any] | None]
+"""The answer recorded for a purchase by `part_name`; None where its parts give the same answer again."""
+
 
 def free_answer(knowledge: Knowledge, request: Request, recall: Recall | None = None) -> Answer | None:
     """The answer to one query from knowledge; None if it is not accurate enough for the request.

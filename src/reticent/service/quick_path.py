@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 import httptools
 
-from reticent.knowledge.free import Recall, free_answer
+from reticent.knowledge.free import Recall, Told, free_answer
 from reticent.knowledge.knowledge import Knowledge
 from reticent.knowledge.request import Request
 from reticent.queries.forms import Product
@@ -56,7 +56,12 @@ class QuickTable(Protocol):
 
 
 def light_answer(
-    body: bytes, parser: QuestionParser, cache: AnswerCache, knowledge: Knowledge, recall: Recall | None = None
+    body: bytes,
+    parser: QuestionParser,
+    cache: AnswerCache,
+    knowledge: Knowledge,
+    recall: Recall | None = None,
+    told: Told | None = None,
 ) -> tuple[bytes, str] | None:
     """A cached free answer, or one to a question that may be parsed and answered on the event loop."""
     answered = cache.recall(body, knowledge)
@@ -69,7 +74,7 @@ def light_answer(
     if type(question) is Count and request.error is None and request.confidence == parser.confidence:
         answered = _counted(question, request, cache, knowledge)
     else:
-        found = free_result(knowledge, request, recall)
+        found = free_result(knowledge, request, recall, told)
         answered = None if found is None else encoded_reply(reply_of(found))
     if answered is not None:
         cache.remember(body, knowledge, answered)

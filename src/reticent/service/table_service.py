@@ -86,7 +86,8 @@ class TableService:
         """Bytes and origin of an answer that is free and little work; None elsewhere."""
         if self.session.engine != "default":
             return None
-        return light_answer(body, self.questions, self._cache, self.session.state.knowledge)
+        state = self.session.state
+        return light_answer(body, self.questions, self._cache, state.knowledge, state.recall, state.told)
 
     async def free_answer(self, body: bytes, who: Principal) -> tuple[bytes, str] | None:
         """Bytes and origin of a free answer to a question's body; None where what is known is not good enough."""
@@ -118,7 +119,7 @@ class TableService:
     def _known(self, known: Knowledge, request: Request) -> Any:
         """What is free: of the default engine a function of what is known, of the others what they have tested."""
         if self.session.engine == "default":
-            return free_result(known, request)
+            return free_result(known, request, self.session.state.recall, self.session.state.told)
         quote = self.session.quote(request)
         return self.session.carry_out(quote) if isinstance(quote, Free) else None
 

@@ -30,6 +30,7 @@ from reticent.kernel.statistics import MARGINAL_CELLS
 from reticent.knowledge.answer import Answer
 from reticent.knowledge.free import (
     Recall,
+    Told,
     answered,
     finished,
     free_answer,
@@ -503,7 +504,7 @@ def _quote_wish(engine: SessionEngine, request: Request, statement: Statement) -
     recalled = fitting(statement, noted)
     begun = recalled is not None and request.key is not None and state.has_begun(request.key)
     if not begun:
-        found = free_table(knowledge, request, lambda _: recalled)
+        found = free_table(knowledge, request, lambda _: recalled, state.told)
         if found is not None:
             return Free(request, knowledge, found)
     before = None if begun else free_table(knowledge, request.but(error=None, strict=True, promise="certified"))
@@ -557,11 +558,16 @@ def _ended(
 ) -> ResultTable:
     """The result with narrower bounds where they were known before, and with what is left to buy if it misses the
     requested error.
+
+    What was known before may not be known in the same words later, so such a result is recorded for all who repeat it.
     """
-    knowledge, error = engine.state.knowledge, request.error
+    state, error = engine.state, request.error
     assert error is not None, "a wish"
+    knowledge = state.knowledge
     found = table if before is None else narrowest(statement, knowledge, table, before, error)
     if reached(statement, found, error, knowledge.records):
+        if found is not table and table.price:
+            state.record(part_name(statement.text, error, request.confidence), found.to_dict())
         return found
     return replace(found, note=f"{found.note}; {_left_to_buy(engine, request)}")
 
@@ -747,17 +753,17 @@ def _joint_confidence(stated: Sequence[float], confidence: float) -> float:
 
 
 def free_result(
-    knowledge: Knowledge, request: Request, recall: Recall | None = None
+    knowledge: Knowledge, request: Request, recall: Recall | None = None, told: Told | None = None
 ) -> Answer | ResultTable | Model | list[Model] | None:
     """The free result of a question; None if it is not accurate enough and only a session can answer.
 
-    `recall` finds the errors with which the parts of a question were bought before.
+    `recall` finds the errors with which the parts of a question were bought before, `told` its recorded answer.
     """
     question = request.question
     if isinstance(question, Query):
         return free_answer(knowledge, request, recall)
     if isinstance(question, Statement):
-        return free_table(knowledge, request, recall)
+        return free_table(knowledge, request, recall, told)
     if isinstance(question, ConvexLoss):
         return _free_model(knowledge, question, request)
     found = [_free_model(knowledge, loss, request) for loss in question if isinstance(loss, ConvexLoss)]

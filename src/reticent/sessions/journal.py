@@ -442,13 +442,18 @@ class Journal:
         return self._about("passed", key)
 
     def save_told(self, key: str, asked: str, content: dict[str, Any]) -> None:
-        """Record the answer of a key for a question of several parts."""
+        """Record the answer of a key, or of a question without one, that its parts alone do not give again."""
         data = json.dumps(content).encode()
         self._append("passed", {"key": key, "asked": asked, "answer": sha256(data)}, blobs=[data])
 
     def told(self, passed: dict[str, Any]) -> dict[str, Any] | None:
         """The answer recorded by `save_told`; None if an earlier version recorded only that the key has ended."""
         return json.loads(self.ledger.get_blob(passed["answer"])) if "answer" in passed else None
+
+    def told_of(self, key: str) -> dict[str, Any] | None:
+        """The answer recorded under a key, if there is one."""
+        passed = self.passed(key)
+        return None if passed is None else self.told(passed)
 
     def save_tests(self, count: int) -> None:
         """Record the number of threshold tests that may have been made by the end of this process."""

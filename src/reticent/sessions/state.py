@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from reticent.domain import Domain
 from reticent.kernel.accounting import Budget
@@ -76,6 +76,16 @@ class State:
     def recall(self, name: str, key: str | None = None) -> list[float] | None:
         """The errors of a question's parts that this key, or else any earlier request, recorded last."""
         return self.journal.targets(part_key(name, key), name)
+
+    def told(self, name: str) -> dict[str, Any] | None:
+        """The answer that was recorded for a question of several parts when it was bought."""
+        return self.journal.told_of(part_key(name, None))
+
+    def record(self, name: str, answer: dict[str, Any]) -> None:
+        """Record the answer to a question of several parts for all who repeat it, unless another thread has."""
+        with self.lock:
+            if self.told(name) is None:
+                self.journal.save_told(part_key(name, None), name, answer)
 
     def has_begun(self, key: str) -> bool:
         """Whether this key itself has recorded the errors of its question's parts."""

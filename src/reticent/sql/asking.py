@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,16 @@ from reticent.domain import Domain
 from reticent.domain.values import day_of
 from reticent.errors import QueryError, ReticentError
 from reticent.knowledge.answer import Answer
-from reticent.knowledge.free import Recall, answered, drawn_rows, free_single, reachable_part, together, unmeasured_note
+from reticent.knowledge.free import (
+    Recall,
+    Told,
+    answered,
+    drawn_rows,
+    free_single,
+    reachable_part,
+    together,
+    unmeasured_note,
+)
 from reticent.knowledge.knowledge import Knowledge, Single
 from reticent.knowledge.offsets import share_offset
 from reticent.knowledge.raw_sums import RawSums, best_centred, best_sums, farthest_sums, summed_groups
@@ -64,8 +73,13 @@ __all__ = [
 ]
 
 
-def free_table(knowledge: Knowledge, request: Request, recall: Recall | None = None) -> ResultTable | None:
-    """The result from what is known; None where that is not good enough for the wanted error."""
+def free_table(
+    knowledge: Knowledge, request: Request, recall: Recall | None = None, told: Told | None = None
+) -> ResultTable | None:
+    """The result from what is known; None where that is not good enough for the wanted error.
+
+    What was bought for this very wish comes first, as it was answered then.
+    """
     statement, error, confidence = request.question, request.error, request.confidence
     assert isinstance(statement, Statement), "SQL, compiled"
     refuse_sums(statement, knowledge.unit)
@@ -82,7 +96,8 @@ def free_table(knowledge: Knowledge, request: Request, recall: Recall | None = N
     if stored is None:
         check_wish(statement, error, knowledge.records)
     else:
-        bought = _within(statement, knowledge, request, stored)
+        kept = None if told is None else told(part_name(statement.text, error, confidence))
+        bought = _within(statement, knowledge, request, stored) if kept is None else _repeated(kept)
         if bought is not None and reached(statement, bought, error, knowledge.records):
             return bought
     certain = request.but(strict=True, promise="certified")
@@ -115,6 +130,13 @@ def _best_table(statement: Statement, knowledge: Knowledge, request: Request) ->
     plain = [Part(query, None) for query in statement.queries]
     binned = _table_of(statement, knowledge, request, plain, request.confidence)
     return found if binned is None else narrowest(statement, knowledge, found, binned, None)
+
+
+def _repeated(kept: dict[str, Any]) -> ResultTable:
+    """A recorded result, for nothing."""
+    found = ResultTable.from_dict(kept)
+    origins = {"cache" if origin == "measured" else origin for origin in found.origin.split(" + ")}
+    return replace(found, price=0.0, origin=" + ".join(sorted(origins)))
 
 
 def _within(

@@ -14,6 +14,7 @@ from reticent.domain.values import shown_bound, shown_number
 from reticent.knowledge.answer import Answer
 from reticent.knowledge.request import ROUNDING, Percent, Records, WantedError
 from reticent.queries import Query
+from reticent.queries.literals import readable_name
 from reticent.sql.expressions import Expr, Run, Sum, is_count
 from reticent.sql.intervals import Interval
 from reticent.sql.refusals import refused
@@ -201,9 +202,10 @@ def _reaching(statement: Statement, place: int, run: Run, wanted: float, shown: 
     if not known.any() or _worst(expr, places, run, LARGEST, known) <= wanted:
         return LARGEST
     if _worst(expr, places, run, SMALLEST, known) > wanted:
-        finer = sorted({statement.binned[p].column for p in places if p in statement.binned})
-        finer = sorted({*finer, *(statement.coarse[p] for p in places if p in statement.coarse)})
-        bins = f", or declare finer bins for {', '.join(finer)}" if finer else ""
+        hidden = [statement.binned[p].columns for p in places if p in statement.binned]
+        hidden += [statement.coarse[p] for p in places if p in statement.coarse]
+        finer = sorted({column for columns in hidden for column in columns})
+        bins = f", or declare finer bins for {', '.join(map(readable_name, finer))}" if finer else ""
         cut = "; ".join(note for note in statement.told if "cuts" in note)
         raise refused(
             f"{name} cannot reach an error of {error_text(wanted, expr.kind)} at any price",

@@ -40,7 +40,7 @@ class Binning:
     representative lies above the lower end of the range; both in units of the range.
     """
 
-    column: str
+    columns: tuple[str, ...]
     radius: float
     ratio: float
     present: int

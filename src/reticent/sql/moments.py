@@ -126,7 +126,7 @@ def second_of(scan: Scan, variable: Variable, where: Predicate) -> Second:
         kept = all_of((where, variable.present))
         place = scan.place(kept, variable.weights((variable.radii / radius) ** 2), aside=True)
         reach = MeanExpr(Sum(((radius**2, place),), scan.rows), mean.bottom, 0.0, radius**2)
-        scan.measures.coarse |= dict.fromkeys(square.own_places, variable.label)
+        scan.measures.coarse |= dict.fromkeys(square.own_places, variable.names)
     squares = (variable.middles[cells] - centre) ** 2 if cells.any() else np.zeros(1)
     ends = float(squares.min()), float(squares.max())
     return Second(mean, square, centre, radius, reach, low, high, ends, own_mean(scan, variable, where))
@@ -391,7 +391,7 @@ def shape(scan: Scan, variable: Variable, where: Predicate, what: str) -> Expr:
             least = np.where((chosen.low < centre) & (centre < chosen.high), np.abs(middles - centre) ** power, 0.0)
             hidden[power - 2] = float(max(map(np.max, (*ends, least))))
         for mean in powers:
-            scan.measures.coarse |= dict.fromkeys(mean.own_places, variable.label)
+            scan.measures.coarse |= dict.fromkeys(mean.own_places, variable.names)
     counted = scan.count(all_of((where, variable.present)))
     return HigherMoment(second, tuple(powers), tuple(hidden), counted, what)
 

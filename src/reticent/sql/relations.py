@@ -494,7 +494,7 @@ def coarsened(found: Sum, scan: Scan, coarse: Scan) -> Sum:
             counted = measures.found[binning.present]
             reach = None if binning.reach is None else measures.found[binning.reach]
             measures.binned[new] = Binning(
-                binning.column,
+                binning.columns,
                 binning.radius,
                 binning.ratio,
                 coarse.place(counted.where, counted.weight, aside=True),

@@ -347,9 +347,9 @@ def _columns(statement: Statement, expr: Expr) -> Iterator[str]:
 def _binned(statement: Statement, expr: Expr) -> Iterator[str]:
     for place in expr.places:
         if place in statement.binned:
-            yield statement.binned[place].column
+            yield from statement.binned[place].columns
         elif place in statement.coarse:
-            yield statement.coarse[place]
+            yield from statement.coarse[place]
 
 
 def _dominated(expr: Expr, run: Run) -> bool:

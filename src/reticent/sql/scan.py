@@ -148,7 +148,7 @@ class Measures:
     """By the place of a column's total."""
     aside: set[int] = field(default_factory=set)
     """Places that only tighten a bound: they are read where that is free, and nothing is paid for them."""
-    coarse: dict[int, str] = field(default_factory=dict)
+    coarse: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """Other places whose numbers bins blur, with the columns these are of."""
     present: dict[int, int] = field(default_factory=dict)
     """For the place of a total, that of the number of records which it sums."""

@@ -130,7 +130,7 @@ class Statement:
     """The column each measure sums, or the numbers; None for counts."""
     binned: Mapping[int, Binning]
     """What bins hide of the totals among the measures, by place."""
-    coarse: Mapping[int, str]
+    coarse: Mapping[int, tuple[str, ...]]
     """Other measures that bins blur, and of which columns."""
     aside: frozenset[int]
     """Places of measures that only tighten bounds."""

@@ -175,7 +175,7 @@ def sum_of(scan: Scan, variable: Variable, where: Predicate) -> Sum:
     scan.measures.present[place] = present
     if radius > 0 and place not in scan.measures.binned:
         reach = scan.place(kept, variable.weights(variable.radii / radius), aside=True)
-        scan.measures.binned[place] = Binning(variable.label, radius / scale, np.inf, present, reach)
+        scan.measures.binned[place] = Binning(variable.names, radius / scale, np.inf, present, reach)
     return found.plus(Sum(((scale, place),), scan.rows, kind))
 
 
@@ -188,7 +188,7 @@ def blur_total(scan: Scan, place: int, column: str, selected: Predicate) -> None
     if radius > 0 and place not in measures.binned:
         radii = Weights.of(**{column: np.minimum(domain[column].radii / radius, 1.0)})
         reach = scan.place(selected, radii, aside=True)
-        measures.binned[place] = Binning(column, radius / (upper - lower), ratio, counted, reach)
+        measures.binned[place] = Binning((column,), radius / (upper - lower), ratio, counted, reach)
 
 
 def mean_of(scan: Scan, variable: Variable, where: Predicate, power: int = 1, centre: float = 0.0) -> MeanExpr:

@@ -376,7 +376,7 @@ def value_at(number: float, kind: str) -> Any:
     if kind == DATE:
         return date_at(np.floor(number))
     if kind == TIMESTAMP:
-        return datetime_at(number)
+        return datetime_at(np.floor(number))
     if kind == TRUTH:
         return bool(number)
     return int(number) if kind == INTEGER and np.isfinite(number) else float(number)

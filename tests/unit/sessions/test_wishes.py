@@ -6,6 +6,7 @@ The properties hold for generated tables and statements: sizes, skew, noise rela
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ import pytest
 
 import reticent as rt
 from reticent.knowledge.answer import Answer
+from reticent.service.readers.follower import Follower
+from reticent.sessions.engine import free_result
+from reticent.sql import ResultTable
 
 SEEDS = range(6)
 ROUNDS = 8
@@ -253,3 +257,44 @@ def test_the_number_of_records_is_not_better_than_it_is_known(options: dict[str,
             with pytest.raises(rt.QueryError, match="ask for a larger"):
                 session.ask(query, error=rt.records(5))
         assert session.spent == before
+
+
+@pytest.mark.parametrize("key", [None, "mine"])
+@pytest.mark.parametrize(("width", "share"), [(70, "3%"), (140, "5%")])
+def test_a_bought_statement_is_answered_again_as_it_was(
+    key: str | None, width: int, share: str, tmp_path: Path
+) -> None:
+    """The first answer had the bounds of certificates beside what was bought; repeated, it had not, and with more
+    learned its values moved."""
+    g = np.random.default_rng(8)
+    n = 20_000
+    rows = pa.table({"sex": g.choice(["f", "m"], n).tolist(), "age": g.integers(17, 17 + width, n)})
+    edges = [17 + width * step // 7 for step in range(8)]
+    domain = rt.Domain(
+        sex=rt.Categorical(["f", "m"], other=False), age=rt.Numeric(edges=edges, whole=True, other=False)
+    )
+    table, budget = rt.Table.of(rows, domain, numbers=True), rt.Budget(epsilon=1, delta=1e-9)
+    text, path = "SELECT sex, COUNT(*), AVG(age) FROM t GROUP BY sex", tmp_path / "t.ledger"
+    with rt.Session.open(path, table, budget, warm_start=0.5, progress=False) as session:
+        first = session.ask(text, error=share, key=key)
+        assert first.price > 0
+        spent = session.spent
+        for other in (None, "theirs", key):
+            assert content(session.ask(text, error=share, key=other)) == content(first)
+        assert session.ask(text, error=share).price == 0
+        assert session.spent == spent
+        session.certify("cells", order=1, amount=session.remaining / 2)
+        assert content(session.ask(text, error=share)) == content(first)
+    with rt.Session.open(path, table, budget, progress=False) as session:
+        assert content(session.ask(text, error=share)) == content(first)
+        writer = session.state
+        request = session.request(text, error=share)
+        followed = Follower(path)
+        try:
+            for known, told in ((writer.knowledge, writer), (followed.knowledge, followed)):
+                found = free_result(known, request, told.recall, told.told)
+                assert isinstance(found, ResultTable)
+                assert content(found) == content(first)
+                assert "measured" not in found.origin
+        finally:
+            followed.close()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.unit.sql.sql_table import trips
 
 import reticent as rt
 from reticent.knowledge.answer import Answer
 from reticent.queries.base import Query
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal, Total
-from reticent.sql import ResultTable
+from reticent.sql import ResultTable, run
 from reticent.sql.statement import compile_sql
 
 RECORDS = 4000
@@ -226,3 +227,11 @@ def test_no_mean_lies_outside_the_bins_that_its_condition_allows(
     for row, errors in zip(table.rows, table.errors, strict=True):
         assert least <= float(row[-1]) <= most
         assert errors[-1] is None or (errors[-1] <= most - least)
+
+
+def test_each_column_that_needs_finer_bins_is_named() -> None:
+    """The numbers of two columns together were named as one column with a comma in its name."""
+    text = "SELECT SUM(CASE WHEN fare < 15 THEN trip_total ELSE 0 END) FROM trips"
+    view = trips().blurred(1e-6, 1)
+    table = run(text, trips().domain, view.answer, records=view.records)
+    assert "finer ones of fare, trip_total would help" in table.basis

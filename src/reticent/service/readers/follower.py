@@ -109,6 +109,10 @@ class Follower:
         """The errors with which the parts of a question were bought before."""
         return self._journal.targets(part_key(name, None), name)
 
+    def told(self, name: str) -> dict[str, Any] | None:
+        """The answer that was recorded for a question of several parts when it was bought."""
+        return self._journal.told_of(part_key(name, None))
+
     def refresh(self) -> bool:
         """Read new events; returns whether there were any. It takes a few microseconds if not."""
         version = self._ledger.version()

@@ -50,7 +50,8 @@ class ReaderTable:
 
     def quick_answer(self, body: bytes) -> tuple[bytes, str] | None:
         """The answer if it is free and takes little work; otherwise None."""
-        return light_answer(body, self.questions, self._cache, self.follower.knowledge, self.follower.recall)
+        follower = self.follower
+        return light_answer(body, self.questions, self._cache, follower.knowledge, follower.recall, follower.told)
 
     async def free_answer(self, body: bytes, who: Principal) -> tuple[bytes, str] | None:
         """The free answer; None if knowledge is not accurate enough and only the writer can answer."""
@@ -64,7 +65,7 @@ class ReaderTable:
 
     def _answer(self, body: bytes, parsed: ParsedRequest) -> tuple[bytes, str] | None:
         knowledge = self.follower.knowledge
-        found = free_result(knowledge, parsed.request, self.follower.recall)
+        found = free_result(knowledge, parsed.request, self.follower.recall, self.follower.told)
         if found is None:
             return None
         answered = encoded_reply(reply_of(found))

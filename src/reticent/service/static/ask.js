@@ -165,7 +165,7 @@ export function askView(view, state) {
     mode = next;
     wanted.dataset.own = "";
     show(builder, tabs(), mode === "sql"
-      ? field("SQL", sql, "Aggregates such as COUNT, AVG, MEDIAN, STDDEV and CORR, with conditions, groups, CASE, subqueries, ROLLUP and window functions, over this table; EXPLAIN shows what a statement would cost. The error is in the unit of the column shown: records for counts. 1% is a hundredth of the range.")
+      ? field("SQL", sql, `Aggregates such as COUNT, AVG, MEDIAN, STDDEV and CORR, with conditions, groups, CASE, subqueries, ROLLUP and window functions, over this table; EXPLAIN shows what a statement would cost. The error is in the unit of the column shown: ${table.unit}s for counts. 1% is a hundredth of the range.`)
       : [measure(), summary, h("details", { class: "as-sql" }, h("summary", null, "As SQL"), preview)]);
     columns.classList.toggle("reference", mode === "sql");
     changed();

@@ -118,7 +118,7 @@ export function bodyOf(question, table) {
 export function sqlOf(question, table) {
   const by = question.groups.map(quoteName);
   const average = question.measure !== "count";
-  const what = average ? `AVG(${quoteName(question.measure)}) AS average` : "COUNT(*) AS records";
+  const what = average ? `AVG(${quoteName(question.measure)}) AS average` : `COUNT(*) AS ${quoteName(`${table.unit}s`)}`;
   const where = restricted(question, table).map(([attribute, codes]) => condition(attribute, codes));
   return [
     `SELECT ${[...by, what].join(", ")}`,

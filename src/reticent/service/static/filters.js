@@ -1,5 +1,6 @@
 // The columns of the public domain: a switch to group by each, and its values to restrict it.
 
+import { known } from "./builder.js";
 import { h, show } from "./dom.js";
 
 const SHOWN = 12;
@@ -22,7 +23,7 @@ function column(attribute, question, changed) {
   const count = h("span", { class: "count" });
   const tell = () => {
     const codes = question.filters.get(attribute.name) ?? [];
-    show(count, codes.length ? h("span", { class: "active" }, `${codes.length} of ${attribute.labels.length}`) : `${attribute.labels.length} ${attribute.ordered ? "bins" : "values"}`);
+    show(count, codes.length ? h("span", { class: "active" }, `${codes.length} of ${attribute.labels.length}`) : `${known(attribute)} ${attribute.ordered ? "bins" : "values"}`);
   };
   tell();
   const values = h("details", null,

@@ -61,7 +61,7 @@ export async function releasesView(view, state) {
     };
     return h("form", { class: "card", onsubmit: submit, "aria-label": "Publish a release" }, h("h2", null, "Publish what is known"),
       h("p", { class: "hint" }, "Synthetic rows and a report, made from released values only. They are free, because the values are already paid for."),
-      h("div", { class: "fields" }, field("Title", title), field("Synthetic rows", rows, "The default is the number of records of the table.")), h("button", { type: "submit", class: "primary" }, "Publish"));
+      h("div", { class: "fields" }, field("Title", title), field("Synthetic rows", rows, `The default is the number of ${state.table.unit}s in the table.`)), h("button", { type: "submit", class: "primary" }, "Publish"));
   }
 
   show(view, h("h1", null, "Releases"), h("p", { class: "lead" }, "Synthetic copies of the table. Anyone may use them without limit."),

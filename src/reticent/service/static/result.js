@@ -7,7 +7,7 @@ import { number, percent, plusMinus, sentence } from "./words.js";
 const CHARTED = 48;
 
 // Every kind of reply as one table: {columns, aggregates, rows, errors}.
-function tabled(reply, records) {
+function tabled(reply, { records, unit }) {
   const { result } = reply;
   if (reply.kind === "table") return result;
   if (reply.kind === "models") {
@@ -17,7 +17,7 @@ function tabled(reply, records) {
   if (!result.labels.length) {
     const counted = result.count !== null;
     return {
-      columns: [counted ? "records" : "value"], aggregates: [true],
+      columns: [counted ? `${unit}s` : "value"], aggregates: [true],
       rows: [[counted ? result.count : result.value]],
       errors: [[result.error === null ? null : counted ? result.error * records : result.error]],
       typical: result.typical === null || result.typical === undefined || !counted ? [] : [[result.typical * records]],
@@ -32,7 +32,7 @@ function tabled(reply, records) {
   walk(result.count ?? result.value, [], 0);
   const error = result.error === null ? null : result.count === null ? result.error : result.error * records;
   return {
-    columns: [...names, result.count === null ? "value" : "records"], aggregates: [...names.map(() => false), true],
+    columns: [...names, result.count === null ? "value" : `${unit}s`], aggregates: [...names.map(() => false), true],
     rows, errors: rows.map(() => [...names.map(() => null), error]),
     typical: (result.typical ?? null) === null || result.count === null ? [] : rows.map(() => [...names.map(() => null), result.typical * records]),
   };
@@ -40,7 +40,7 @@ function tabled(reply, records) {
 
 // `money` writes an amount of the budget.
 export function resultView(reply, question, table, money) {
-  const data = tabled(reply, table.records);
+  const data = tabled(reply, table);
   const { result } = reply;
   return h("article", { class: "card result", "aria-labelledby": "answer-title" },
     h("div", { class: "row between" }, h("h2", { id: "answer-title", tabindex: "-1" }, "Answer"), badge(reply, money)),
@@ -77,7 +77,7 @@ function figure(data, table) {
     const value = data.rows[0][place];
     const error = data.errors[0][place];
     const usual = usually(data, 0, place);
-    const share = /^(count\(|records$)/.test(name) && table.records ? ` · ${percent(value / table.records)} of the table` : "";
+    const share = (name.startsWith("count(") || name === `${table.unit}s`) && table.records ? ` · ${percent(value / table.records)} of the table` : "";
     return h("div", null, h("dt", null, name),
       h("dd", null, number(value, error), error === null ? h("small", null, " no certified bound") : h("small", null, ` ± ${plusMinus(error)}${share}`),
         usual === null ? null : h("small", null, ` · 19 of 20 such questions: ± ${plusMinus(usual)}`)));
