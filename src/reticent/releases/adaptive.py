@@ -636,7 +636,7 @@ def _ranges_kept(collection: Collection, hypothesis: Hypothesis) -> dict[str, An
         return {}
     queries: dict[Set, list[MeasuredForm]] = {}
     for m in collection.queries():
-        if not isinstance(m.query, Residual):
+        if not isinstance(m.query, (Marginal, Residual)):
             form = m.query.compile(collection.domain)
             queries.setdefault(form.attributes, []).append(
                 MeasuredForm(form.attributes, form.tensor(), float(m.values), m.sd)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["MOST_COUPLED", "PAIR", "Coupled", "Nested", "centred_curvature"]
 
 MOST_COUPLED = 64
+"""Single queries whose slopes a descent computes at every refresh, the most precise ones: they cost what as many
+gradients do, about as much as a short leg of the descent."""
 PAIR = 2
 """Attributes of the sets that are nested. Higher orders are mostly left to their prior, and have many more cells."""
 
@@ -90,9 +92,9 @@ class Nested:
 class Coupled:
     """A preconditioner of an objective to which precise single numbers are added, each a function of many parameters.
 
-    A number with precision t and slopes g adds the matrix `t g g'` to the Hessian. The inverse of the sum of all follows
-    from that of the rest by Woodbury's identity: directions that leave these numbers alone keep their steps, and others
-    take short ones, where a diagonal would have to shorten the steps of every parameter.
+    A number with precision t and slopes g adds the matrix `t g g'` to the Hessian. The inverse of the sum of all
+    follows from that of the rest by Woodbury's identity: directions that leave these numbers alone keep their steps,
+    and others take short ones, where a diagonal would have to shorten the steps of every parameter.
 
     Args:
         others: Of the rest of the objective.

@@ -230,7 +230,9 @@ TILT_STEPS = 300
 
 
 def move_onto(
-    hypothesis: Hypothesis, tables: Mapping[Set, np.ndarray], queries: Mapping[Set, Sequence[MeasuredForm]] | None = None
+    hypothesis: Hypothesis,
+    tables: Mapping[Set, np.ndarray],
+    queries: Mapping[Set, Sequence[MeasuredForm]] | None = None,
 ) -> None:
     """Move a hypothesis to have these marginals, the nearest one in relative entropy (proportional fitting); with
     measured queries, by sets of attributes, each as near to its measurement as relative entropy and noise warrant.
@@ -301,7 +303,12 @@ class _Tilt:
             value = log_partition - float(change @ self._values) + 0.5 * float(parameters @ softness)
             return value, self._forms @ shares.ravel() - self._values + softness
 
-        options = {"maxfun": TILT_STEPS, "maxiter": TILT_STEPS, "ftol": 0.0, "gtol": NEAR * self._variances.min() ** 0.5}
+        options = {
+            "maxfun": TILT_STEPS,
+            "maxiter": TILT_STEPS,
+            "ftol": 0.0,
+            "gtol": NEAR * self._variances.min() ** 0.5,
+        }
         change = minimize(dual, np.zeros(self._values.size), jac=True, method="L-BFGS-B", options=options).x
         self._parameters = self._parameters + change
         return _move_to(hypothesis, self._names, held, tilted(change)[1])
