@@ -40,7 +40,7 @@ from reticent.hypotheses.fitting.descent import (
 from reticent.hypotheses.fitting.forest import forest_parameters
 from reticent.hypotheses.fitting.near_queries import CLOSE, FAR, near_queries
 from reticent.hypotheses.fitting.pooling import SHRINKING, learn_scales
-from reticent.hypotheses.fitting.preconditioning import MOST_COUPLED, PAIR, Coupled, Nested, centred_curvature
+from reticent.hypotheses.fitting.preconditioning import MOST_COUPLED, PAIR, Nested, PreciselyCoupled, centred_curvature
 from reticent.hypotheses.fitting.prior import (
     LEAST_SCALE,
     Base,
@@ -626,7 +626,7 @@ class FitProblem:
     def _with_queries(self, preconditioner: Preconditioner, slopes: np.ndarray) -> Preconditioner:
         if not len(slopes):
             return preconditioner
-        return Coupled(preconditioner, slopes[:, self.moving], self.precision[self._coupling])
+        return PreciselyCoupled(preconditioner, slopes[:, self.moving], self.precision[self._coupling])
 
     def _scaling(self, flat: np.ndarray, curvature: np.ndarray) -> np.ndarray:
         for term, place in zip(self.terms, self.places, strict=True):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reticent.hypotheses.fitting.loglinear import FitProblem, Term
     from reticent.hypotheses.fitting.quasi_newton import Preconditioner
 
-__all__ = ["MOST_COUPLED", "PAIR", "Coupled", "Nested", "centred_curvature"]
+__all__ = ["MOST_COUPLED", "PAIR", "Nested", "PreciselyCoupled", "centred_curvature"]
 
 MOST_COUPLED = 64
 """Single queries whose slopes a descent computes at every refresh, the most precise ones: they cost what as many
@@ -89,7 +89,7 @@ class Nested:
         return full[self._moving]
 
 
-class Coupled:
+class PreciselyCoupled:
     """A preconditioner of an objective to which precise single numbers are added, each a function of many parameters.
 
     A number with precision t and slopes g adds the matrix `t g g'` to the Hessian. The inverse of the sum of all

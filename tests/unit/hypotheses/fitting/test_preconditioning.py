@@ -11,7 +11,7 @@ from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.dense.dense import DenseEngine
 from reticent.hypotheses.fitting.descent import FURTHEST, Reached
 from reticent.hypotheses.fitting.loglinear import FitProblem, terms_of
-from reticent.hypotheses.fitting.preconditioning import Coupled, centred_curvature
+from reticent.hypotheses.fitting.preconditioning import PreciselyCoupled, centred_curvature
 from reticent.hypotheses.fitting.prior import Prior, product_base
 from reticent.hypotheses.fitting.quasi_newton import Diagonal, Objective, descend
 from reticent.queries.linear import Marginal
@@ -115,6 +115,6 @@ def test_precise_numbers_are_added_to_a_preconditioner():
     generator = np.random.default_rng(3)
     numbers, slopes, precisions = generator.uniform(0.1, 2, 9), generator.normal(size=(3, 9)), np.array([1.0, 1e2, 1e6])
     whole = np.diag(1 / numbers) + slopes.T @ (precisions[:, None] * slopes)
-    coupled, gradient = Coupled(Diagonal(numbers), slopes, precisions), generator.normal(size=9)
+    coupled, gradient = PreciselyCoupled(Diagonal(numbers), slopes, precisions), generator.normal(size=9)
     np.testing.assert_allclose(whole @ coupled.apply(gradient), gradient, atol=1e-6)
     assert coupled.square(gradient) == pytest.approx(gradient @ np.linalg.solve(whole, gradient), rel=1e-6)
