@@ -24,6 +24,7 @@ from reticent.domain import Domain
 from reticent.errors import KeyReusedError, QueryError, whole_number
 from reticent.hypotheses.base import FitReport, Hypothesis, Measurement
 from reticent.hypotheses.dense.dense import DenseHypothesis
+from reticent.hypotheses.fitting.consistent import MeasuredForm
 from reticent.hypotheses.fitting.histogram import drowns, estimate
 from reticent.hypotheses.fitting.loglinear import LogLinear, fit_loglinear
 from reticent.hypotheses.fitting.missing import with_missing_cells
@@ -44,7 +45,7 @@ from reticent.kernel.statistics import Kind
 from reticent.knowledge.certificates import LONGEST_AUDIT, Certificate, held, pay_audit
 from reticent.knowledge.guarantees import Guarantee, MeasuredShare, Outcome, Progress, Report, silent
 from reticent.knowledge.tails import check_confidence
-from reticent.queries.linear import Marginal
+from reticent.queries.linear import Marginal, Residual
 from reticent.queries.workload import Workload
 from reticent.releases.budgeting import TOTAL_SHARE, Collection, Steps, checked_share, divide, noise_costing, too_little
 from reticent.releases.candidates import (
@@ -627,13 +628,20 @@ def _count_records(collection: Collection, units: int) -> int:
 
 
 def _ranges_kept(collection: Collection, hypothesis: Hypothesis) -> dict[str, Any]:
-    """Adjust the fit to the joined levels: a fit uses the noise of each cell and ignores that blocks are known
-    better.
+    """Adjust the fit to the joined levels, and keep it at the queries that were measured: a fit uses the noise of each
+    cell and ignores that blocks are known better.
     """
     tables = collection.tables()
     if not tables:
         return {}
-    move_onto(hypothesis, {names: table.values for names, table in tables.items()})
+    queries: dict[Set, list[MeasuredForm]] = {}
+    for m in collection.queries():
+        if not isinstance(m.query, (Marginal, Residual)):
+            form = m.query.compile(collection.domain)
+            queries.setdefault(form.attributes, []).append(
+                MeasuredForm(form.attributes, form.tensor(), float(m.values), m.sd)
+            )
+    move_onto(hypothesis, {names: table.values for names, table in tables.items()}, queries)
     return {"levels": sum(len(collection.plans[names].widths) for names in tables)}
 
 

@@ -372,8 +372,8 @@ class Collection:
         ]
 
     def tables(self) -> dict[Set, Measurement]:
-        """For every set with a plan of levels, its table: joined from the levels and from measurements of
-        larger sets.
+        """For every set with a plan of levels, its table: joined from the levels and from what measurements of other
+        sets tell of it.
         """
         count, _ = self.records
         found = {}
@@ -384,13 +384,30 @@ class Collection:
                 for n in self.noisy
                 if n.attributes == names
             ]
-            wider = ((n.attributes, n.values, n.noise.sd) for n in self.noisy if n.whole and n.attributes != names)
-            summed = collapse(wider, names)
-            if summed is not None:
-                levels.append(FitLevel((1,) * len(names), *summed, self.pure))
+            levels += self._levels_of_others(names, shape)
             cells = estimate_cells(levels, shape, count) / count
             sd = cell_sd(residual_precisions(levels, shape), shape) / count
             found[names] = Measurement(Marginal(names), cells, sd)
+        return found
+
+    def _levels_of_others(self, names: Set, shape: tuple[int, ...]) -> list[FitLevel]:
+        """What other sets tell of this one: counts of some of its attributes are sums of blocks that hold all codes of
+        the rest.
+        """
+        wide: dict[tuple[Set, tuple[int, ...]], list[tuple[Set, np.ndarray, float]]] = {}
+        for n in self.noisy:
+            widths = dict(zip(n.attributes, n.asked.widths or (1,) * len(n.attributes), strict=True))
+            kept = tuple(name for name in names if name in widths)
+            if n.attributes == names or n.asked.residual or not kept:
+                continue
+            blocks = tuple(widths.get(name, size) for name, size in zip(names, shape, strict=True))
+            wide.setdefault((kept, blocks), []).append((n.attributes, n.values, n.noise.sd))
+        found = []
+        for (kept, blocks), told in wide.items():
+            summed = collapse(told, kept)
+            assert summed is not None  # all of them hold these attributes
+            counted = tuple(-(-size // width) for size, width in zip(shape, blocks, strict=True))
+            found.append(FitLevel(blocks, summed[0].reshape(counted), summed[1], self.pure))
         return found
 
     def queries(self) -> list[Measurement]:

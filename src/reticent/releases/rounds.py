@@ -7,7 +7,7 @@ measured; marginals otherwise, and if they are expected to have a smaller error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -130,11 +130,13 @@ def measure_in_rounds(
     unasked = UnaskedAttributes.among(sets, targets)
     sets = [s for s in sets if s not in unasked.sets]
     asked = _targets(sets, targets)
-    allocation = Allocation(domain, sets, asked)
     plan = _residual_plan(collection, domain, sets, asked, at_once) if residuals else None
     # Residuals are paid together: no set's own share is rounded to whole units.
     rounds = _rounds(collection.pure, len(sets) if plan is None else 1, units, at_once)
     columns = columns and not any(former)
+    levels = LevelledSets.among(asked, collection.plans) if not (collection.pure or columns) else LevelledSets({})
+    sets = [s for s in sets if s not in levels.shares]
+    allocation = Allocation(domain, sets, {s: weight for s, weight in asked.items() if s not in levels.shares})
     # Levels of ranges tell their sum.
     counted = _count_columns(collection, domain, asked, units) if columns and not collection.plans else 0
     look = list(sets)
@@ -168,8 +170,11 @@ def measure_in_rounds(
             precisions |= unasked.precisions(domain, collection.sd(spend) ** -2.0, replacing=collection.replacing)
             collection.measure_residuals(name, precisions, spend)
             continue
-        kept, seen = spend - others, look if first else None
-        shares = _marginal_shares(collection, domain, allocation, asked, kept, seen, at_once=at_once, columns=columns)
+        ranges = levels.units(spend - others)
+        kept, seen = spend - others - sum(ranges.values()), look if first else None
+        shares = ranges | _marginal_shares(
+            collection, domain, allocation, asked, kept, seen, at_once=at_once, columns=columns
+        )
         collection.measure(name, shares | first_shares(domain, unasked.sets, others))
         if first and plan is not None and not (plan.exact or any(collection.residual_precisions())):
             plan = None  # the choice holds for all rounds: fits of marginals and residuals together are worse
@@ -218,6 +223,28 @@ class UnaskedAttributes:
         unknown = [None] * len(plan.sets)
         added = plan.fill(float(self.share) * budget, np.zeros(len(plan.sets)), unknown)
         return dict(zip(plan.sets, added.tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class LevelledSets:
+    """Sets whose ranges are asked for, and their shares of every round: what plain noise gives them.
+
+    A table's error is its total variation, which adds up over thousands of cells; that of ranges is the error of one. A
+    plan for tables would take it for the former and starve small tables beside a fine column.
+    """
+
+    shares: Mapping[Set, float]
+
+    @classmethod
+    def among(cls, targets: Mapping[Set, float], plans: Container[Set]) -> LevelledSets:
+        """None if the workload asks for ranges alone, which a plan for tables then divides among them."""
+        shares = dict(zip(targets, plain_shares(np.array(list(targets.values())), NORMAL_POWER).tolist(), strict=True))
+        found = {s: share for s, share in shares.items() if s in plans}
+        return cls(found if len(found) < len(targets) else {})
+
+    def units(self, spend: int) -> dict[Set, int]:
+        """Their part of the units of a round."""
+        return {s: int(spend * share) for s, share in self.shares.items()}
 
 
 def _was_spent(collection: Collection, name: str, reserved: int, spend: int) -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 import reticent as rt
 from reticent.hypotheses.dense.dense import DenseHypothesis
+from reticent.hypotheses.fitting.consistent import MeasuredForm
 from reticent.hypotheses.fitting.levels import (
     FitLevel,
     block_sums,
@@ -170,6 +171,34 @@ def test_a_hypothesis_moves_onto_tables() -> None:
     move_onto(hypothesis, tables)
     for names, table in tables.items():
         np.testing.assert_allclose(hypothesis.marginal(names), table, atol=1e-8)
+
+
+def test_a_hypothesis_on_tables_keeps_to_measured_queries() -> None:
+    """Nearest in relative entropy: what it was multiplied by is one factor for each code and one for each query."""
+    generator = np.random.default_rng(6)
+    start = generator.dirichlet(np.ones(60)).reshape(6, 5, 2)
+    hypothesis, truth = DenseHypothesis(rt.Domain(a=6, b=5, c=2), start), generator.dirichlet(np.ones(30)).reshape(6, 5)
+    forms = [np.zeros((6, 5)), np.zeros((6, 5))]
+    forms[0][2:, :3], forms[1][4:, :2] = 1.0, 1.0
+    measured = [MeasuredForm(("a", "b"), form, float((form * truth).sum()), 1e-4) for form in forms]
+    tables = {("a",): truth.sum(axis=1), ("b",): truth.sum(axis=0)}
+    move_onto(hypothesis, tables, {("a", "b"): measured})
+    pair = hypothesis.marginal(("a", "b"))
+    for names, table in tables.items():
+        np.testing.assert_allclose(hypothesis.marginal(names), table, atol=measured[0].sd / 4)
+    for query in measured:
+        assert float((query.form * pair).sum()) == pytest.approx(query.value, abs=query.sd / 2)
+    np.testing.assert_allclose(
+        hypothesis.marginal(("a", "b", "c")) / pair[:, :, None], start / start.sum(axis=2)[:, :, None]
+    )
+    logs = np.log(pair / start.sum(axis=2)).ravel()
+    codes = [
+        np.repeat(np.eye(6), 5, axis=0),
+        np.tile(np.eye(5), (6, 1)),
+        np.stack([form.ravel() for form in forms], axis=1),
+    ]
+    factors = np.concatenate(codes, axis=1)
+    np.testing.assert_allclose(factors @ np.linalg.lstsq(factors, logs, rcond=None)[0], logs, atol=1e-5)
 
 
 def ranges_error(found: np.ndarray, truth: np.ndarray) -> float:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reticent.hypotheses.base import FitReport, Measurement
+from reticent.hypotheses.fitting.calibration import calibrated
 from reticent.hypotheses.fitting.consistent import Consistent, is_laplace
 from reticent.hypotheses.fitting.proportional import NEAR, NEARER, proportional_start, within_noise
 from reticent.hypotheses.fitting.quasi_newton import DescentResult, Objective, Pairs, descend
@@ -85,8 +86,19 @@ class Compared:
         found = self._descend(reached, point, warm=warm)
         reach = max(largest_noise(self.problem.cells, laplace=self.laplace) - 1, 1.0)
         within = within_noise(self.problem, self.consistent, found, reach, sqrt(self.variances))
-        moved = reached.move(self.problem, found, within)
+        moved = self._calibrated(reached, reached.move(self.problem, found, within), reach)
         return reached.finish(self.problem, moved)
+
+    def _calibrated(self, reached: Reached, point: np.ndarray, reach: float) -> np.ndarray:
+        """The point with the sums of heavy cells as measured, if Stein's estimate of the error falls by more than noise
+        moves it: a distance of `rank` normal numbers has the variance `2 rank`.
+        """
+        tilted = calibrated(self.problem, self.consistent, point, sqrt(self.variances))
+        gained = self.problem.distance(point) - self.problem.distance(tilted)
+        if gained <= self.variances * sqrt(2 * self._rank):
+            return point
+        within = within_noise(self.problem, self.consistent, tilted, reach, sqrt(self.variances))
+        return reached.move(self.problem, point, within)
 
     def _descend(self, reached: Reached, point: np.ndarray, *, warm: bool) -> np.ndarray:
         """The fit, or the start near the measurements where the fit is expected to be worse: its prior was wrong.

@@ -40,7 +40,7 @@ from reticent.hypotheses.fitting.descent import (
 from reticent.hypotheses.fitting.forest import forest_parameters
 from reticent.hypotheses.fitting.near_queries import CLOSE, FAR, near_queries
 from reticent.hypotheses.fitting.pooling import SHRINKING, learn_scales
-from reticent.hypotheses.fitting.preconditioning import PAIR, Nested, centred_curvature
+from reticent.hypotheses.fitting.preconditioning import MOST_COUPLED, PAIR, Nested, PreciselyCoupled, centred_curvature
 from reticent.hypotheses.fitting.prior import (
     LEAST_SCALE,
     Base,
@@ -579,9 +579,11 @@ class FitProblem:
         That of its diagonal, or of the diagonal in directions that leave single attributes alone
         (`preconditioning.py`). The half stands for the coupling of overlapping sets.
         """
+        slopes = self._query_slopes(flat)
         marginals = self._engine.evaluate(self.potentials(flat))[1]
         if not nested:
-            return Diagonal(self._scaling(flat, self.gather(marginals) ** 2 * self.precision))
+            curvature = self.gather(marginals) ** 2 * self.precision
+            return self._with_queries(Diagonal(self._scaling(flat, self._beside_queries(curvature, slopes))), slopes)
         curvature = np.zeros(self.size)
         for i, (term, place) in enumerate(zip(self.terms, self.places, strict=True)):
             cells = marginals[self._place[term.attributes]]
@@ -589,7 +591,42 @@ class FitProblem:
                 curvature[place] = centred_curvature(cells).ravel()
             elif term.smooth is None:
                 curvature[place] = self.vector.of_term(i, np.square(term.statistic(cells)))
-        return Nested(self, marginals, self._scaling(flat, curvature * self.precision))
+        scaling = self._scaling(flat, self._beside_queries(curvature * self.precision, slopes))
+        return self._with_queries(Nested(self, marginals, scaling), slopes)
+
+    def _query_slopes(self, flat: np.ndarray) -> np.ndarray:
+        """What each measured query changes by with every parameter, row by row; of the most precise ones."""
+        places = self._coupling
+        slopes = np.empty((len(places), self.size))
+        if len(places):
+            self._expected(flat)
+        for row, place in zip(slopes, places, strict=True):
+            unit = np.zeros(self.size)
+            unit[place] = 1.0
+            row[:] = self._covaried(unit)
+        return slopes
+
+    @cached_property
+    def _coupling(self) -> np.ndarray:
+        """The places of the measured queries whose couplings a descent knows exactly."""
+        if self.degrees is None:
+            return np.zeros(0, dtype=np.intp)
+        most = sorted(self.measured_queries, key=lambda query: query[0].sd)[:MOST_COUPLED]
+        return np.array([place.start for _, place in most], dtype=np.intp)
+
+    def _beside_queries(self, curvature: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        """The curvature along the parameters of these queries that all other measurements make."""
+        precision = self.precision.copy()
+        precision[self._coupling] = 0.0
+        for place, row in zip(self._coupling, slopes, strict=True):
+            moved = self._centred(row.copy())
+            curvature[place] = float((precision * moved) @ moved)
+        return curvature
+
+    def _with_queries(self, preconditioner: Preconditioner, slopes: np.ndarray) -> Preconditioner:
+        if not len(slopes):
+            return preconditioner
+        return PreciselyCoupled(preconditioner, slopes[:, self.moving], self.precision[self._coupling])
 
     def _scaling(self, flat: np.ndarray, curvature: np.ndarray) -> np.ndarray:
         for term, place in zip(self.terms, self.places, strict=True):

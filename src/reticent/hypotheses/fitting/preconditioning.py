@@ -16,9 +16,13 @@ import numpy as np
 
 if TYPE_CHECKING:
     from reticent.hypotheses.fitting.loglinear import FitProblem, Term
+    from reticent.hypotheses.fitting.quasi_newton import Preconditioner
 
-__all__ = ["PAIR", "Nested", "centred_curvature"]
+__all__ = ["MOST_COUPLED", "PAIR", "Nested", "PreciselyCoupled", "centred_curvature"]
 
+MOST_COUPLED = 64
+"""Single queries whose slopes a descent computes at every refresh, the most precise ones: they cost what as many
+gradients do, about as much as a short leg of the descent."""
 PAIR = 2
 """Attributes of the sets that are nested. Higher orders are mostly left to their prior, and have many more cells."""
 
@@ -83,6 +87,32 @@ class Nested:
         full[self._moving] = gradient
         gain(full, self._links, self._conditionals)
         return full[self._moving]
+
+
+class PreciselyCoupled:
+    """A preconditioner of an objective to which precise single numbers are added, each a function of many parameters.
+
+    A number with precision t and slopes g adds the matrix `t g g'` to the Hessian. The inverse of the sum of all
+    follows from that of the rest by Woodbury's identity: directions that leave these numbers alone keep their steps,
+    and others take short ones, where a diagonal would have to shorten the steps of every parameter.
+
+    Args:
+        others: Of the rest of the objective.
+        slopes: Of each number, row by row.
+        precisions: Of each number.
+    """
+
+    def __init__(self, others: Preconditioner, slopes: np.ndarray, precisions: np.ndarray) -> None:
+        self._others = others
+        self._moved = np.stack([others.apply(row) for row in slopes])
+        self._inner = np.linalg.inv(np.diag(1 / precisions) + slopes @ self._moved.T)
+
+    def apply(self, gradient: np.ndarray) -> np.ndarray:
+        return self._others.apply(gradient) - (self._inner @ (self._moved @ gradient)) @ self._moved
+
+    def square(self, gradient: np.ndarray) -> float:
+        """The gradient times what it is applied to."""
+        return float(gradient @ self.apply(gradient))
 
 
 def _is_of(term: Term, order: int) -> bool:

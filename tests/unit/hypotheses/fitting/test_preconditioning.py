@@ -11,9 +11,9 @@ from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.dense.dense import DenseEngine
 from reticent.hypotheses.fitting.descent import FURTHEST, Reached
 from reticent.hypotheses.fitting.loglinear import FitProblem, terms_of
-from reticent.hypotheses.fitting.preconditioning import centred_curvature
+from reticent.hypotheses.fitting.preconditioning import PreciselyCoupled, centred_curvature
 from reticent.hypotheses.fitting.prior import Prior, product_base
-from reticent.hypotheses.fitting.quasi_newton import Objective, descend
+from reticent.hypotheses.fitting.quasi_newton import Diagonal, Objective, descend
 from reticent.queries.linear import Marginal
 
 SHAPE, SD, STEPS = (12, 9, 4), 2e-5, 60
@@ -108,3 +108,13 @@ def test_a_point_with_a_cell_beyond_noise_is_not_moved_to():
     assert move(point) is found
     nearby = found + 1e-9
     assert move(nearby) is nearby
+
+
+def test_precise_numbers_are_added_to_a_preconditioner():
+    """Its inverse is the sum of both Hessians."""
+    generator = np.random.default_rng(3)
+    numbers, slopes, precisions = generator.uniform(0.1, 2, 9), generator.normal(size=(3, 9)), np.array([1.0, 1e2, 1e6])
+    whole = np.diag(1 / numbers) + slopes.T @ (precisions[:, None] * slopes)
+    coupled, gradient = PreciselyCoupled(Diagonal(numbers), slopes, precisions), generator.normal(size=9)
+    np.testing.assert_allclose(whole @ coupled.apply(gradient), gradient, atol=1e-6)
+    assert coupled.square(gradient) == pytest.approx(gradient @ np.linalg.solve(whole, gradient), rel=1e-6)
