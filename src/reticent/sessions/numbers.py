@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from reticent.errors import BudgetError, QueryError
 from reticent.kernel.curator import Asked, Noise
 from reticent.knowledge.answer import Answer
-from reticent.knowledge.free import free_ratio, free_single
+from reticent.knowledge.free import free_ratio, free_single, known_for
 from reticent.knowledge.knowledge import Knowledge
 from reticent.knowledge.raw_means import (
     LARGEST,
@@ -231,7 +231,7 @@ def quote_sums(engine: DefaultEngine, request: Request) -> Quote:
     query, error, state = request.question, request.error, engine.state
     assert isinstance(query, (Total, Groups)), "only totals are summed"
     assert isinstance(error, float), "a statement says which"
-    known, groups = state.knowledge, summed_groups(query, state.domain)
+    known, groups = known_for(state.knowledge, request), summed_groups(query, state.domain)
     assert groups is not None, "sold"
     centred, pure = request.numbers == "centred", state.budget.pure
     bought, best = (_noise, best_centred) if centred else (_noises, best_sums)
@@ -239,7 +239,7 @@ def quote_sums(engine: DefaultEngine, request: Request) -> Quote:
     if request.key is not None:
         key = SUM + request.key
     if key is None or not state.charged(key):
-        found = best(known.sums.get(groups.digest, ()), query, error, request.confidence)
+        found = best(known.sums_of(groups.digest), query, error, request.confidence)
         if found is not None:
             return Free(request, known, found)
     if key is None:
@@ -259,7 +259,8 @@ def _noise(known: Knowledge, groups: Groups, error: float, confidence: float, *,
 def _failure_and_room(known: Knowledge, groups: Groups, error: float, confidence: float) -> tuple[float, float]:
     """The failure probability of each sum, and its allowed noise, in records."""
     failure = noise_failure(confidence, known.records_error) * known.shares.own / group_count(groups, known.domain)
-    share = error * (1 - known.records_error) - known.records_error - rounding_share(groups, known.domain)
+    slack = rounding_share(groups, known.domain) * known.whole[1]
+    share = error - slack if known.counting else error * (1 - known.records_error) - known.records_error - slack
     room = share * known.records - SMALLEST_ROOM
     if not failure > 0 or not room > 0:
         raise QueryError(
