@@ -226,7 +226,8 @@ class SessionEngine(ABC):
             return replace(part, parts=[self._as_known(one) if one.price else one for one in part.parts], between=0)
         request, query = part.request, part.request.question
         assert isinstance(query, Single), "parts of questions are single"
-        return Free(request.but(error=None, promise="certified"), part.known, self.unpaid(request, query))
+        plain = request.but(error=None, promise="certified", numbers="")  # as it is answered, if it is asked again
+        return Free(plain, part.known, self.unpaid(request, query))
 
     def unpaid(self, request: Request, query: Single) -> Answer:
         """The answer to a single question if nothing can be paid."""

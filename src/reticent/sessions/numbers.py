@@ -7,6 +7,7 @@ groups. The noise is recorded before it is paid for, so that a retry asks for th
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
@@ -231,15 +232,16 @@ def quote_sums(engine: DefaultEngine, request: Request) -> Quote:
     query, error, state = request.question, request.error, engine.state
     assert isinstance(query, (Total, Groups)), "only totals are summed"
     assert isinstance(error, float), "a statement says which"
-    known, groups = known_for(state.knowledge, request), summed_groups(query, state.domain)
+    known, groups = state.knowledge, summed_groups(query, state.domain)
     assert groups is not None, "sold"
     centred, pure = request.numbers == "centred", state.budget.pure
     bought, best = (_noise, best_centred) if centred else (_noises, best_sums)
-    noises, key = bought(known, groups, error, request.confidence, pure=pure), None
+    view = known_for(known, request)
+    noises, key = bought(view, groups, error, request.confidence, pure=pure), None
     if request.key is not None:
         key = SUM + request.key
     if key is None or not state.charged(key):
-        found = best(known.sums_of(groups.digest), query, error, request.confidence)
+        found = best(view.sums_of(groups.digest), query, error, request.confidence)
         if found is not None:
             return Free(request, known, found)
     if key is None:
@@ -302,10 +304,12 @@ def _sum(
     except BudgetError:
         if request.strict:
             raise
-        found = free_single(state.knowledge, query, None, request.confidence, strict=False)
+        known = known_for(state.knowledge, request)
+        found = free_single(known, query, None, request.confidence, strict=False)
         assert found is not None, "without a wanted error there is an answer"
         return found
-    sums = raw_sums(state.knowledge, groups, noises, settled)
+    counting = known_for(state.knowledge, request).counting
+    sums = replace(raw_sums(state.knowledge, groups, noises, settled), counting=counting)
     if fresh:
         state.learn(with_sums(state.knowledge, groups, noises, settled))
     stated = sums.centred if request.numbers == "centred" else sums.answer

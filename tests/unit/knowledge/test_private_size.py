@@ -204,3 +204,42 @@ def test_earlier_sessions_keep_their_prices() -> None:
     assert not Shares(joint=True).in_records
     bare = Knowledge(Snapshot(DenseHypothesis(DOMAIN)), 300.0, 0.4, shares=Shares(joint=True))
     assert bare.of_counts is bare
+
+
+def numbers(records: int, budget: Budget) -> Session:
+    """A session on a column whose numbers differ within bins."""
+    domain = rt.Domain(x=rt.Numeric(edges=[0, 10, 20, 40, 100], other=False), z=2)
+    g = np.random.default_rng(5)
+    rows = pa.table({"x": g.random(records) * 99, "z": g.integers(0, 2, records)})
+    table = rt.Table.of(rows, domain, neighbours="add-remove", numbers=True)
+    return Session.open(None, table, budget, purpose="few", progress=False)
+
+
+def test_sums_that_cannot_be_paid_for_are_answered_as_they_are_known() -> None:
+    """A quote whose knowledge was that of counts was made again, without its error: a failed assertion."""
+    for records in (30, 100, 400):
+        with numbers(records, Budget(epsilon=5)) as session:
+            for text in ("AVG(x) FROM t WHERE z = 0", "SUM(x) FROM t WHERE z = 0", "z, AVG(x) FROM t GROUP BY z"):
+                for error in (25, 8, 2):
+                    try:
+                        spent = session.spent
+                        session.ask(f"SELECT {text}", error=error)
+                    except QueryError:
+                        assert session.spent == spent
+
+
+def test_sums_of_numbers_do_not_have_the_error_of_the_number_of_records() -> None:
+    with numbers(2_000, BUDGET) as session:
+        known = session.state.knowledge
+        assert known.records_error > 0.02
+        wanted = 0.01 * 100 * known.records
+        found = session.ask("SELECT SUM(x) FROM t WHERE z = 0", error=wanted * 2)
+        again = session.ask("SELECT SUM(x) FROM t WHERE z = 0")
+    g = np.random.default_rng(5)
+    x, z = g.random(2_000) * 99, g.integers(0, 2, 2_000)
+    for table in (found, again):
+        value, error = table.rows[0][0], table.errors[0][0]
+        assert error is not None
+        assert error <= wanted * 2 * (1 + 1e-9)
+        assert abs(value - x[z == 0].sum()) <= 3 * error
+    assert found.certified
