@@ -26,6 +26,9 @@ TOTAL = "session:total"
 SECOND_TOTAL = "session:second total"
 """Key of the second payment; investments count the first one only."""
 
+CAUTION = 2
+"""The second payment must be worth it even if the first reading is too large by this many standard deviations."""
+
 
 def pay_record_count(curator: Curator, journal: Journal) -> tuple[float, float]:
     """The number of records and a bound on its relative error; paid for if it is private.
@@ -66,8 +69,9 @@ def second_units(curator: Curator, count: float, confidence: float, error: float
     if share is None or share <= TOTAL_SHARE:
         return 0
     left = noise_costing(budget, moved, max(1, int(whole * (1 - share))))
-    if tails.reach(left, (1 - confidence) / 2) > (wanted - doubt * share**-power) * count:
-        return 0  # not even one share could be certified within the error
+    fewer = count - CAUTION * noise_costing(budget, moved, max(1, first)).sd
+    if tails.reach(left, (1 - confidence) / 2) > wanted * fewer - doubt * share**-power * count:
+        return 0  # not even one share may be certified within the error
     return int(whole * (share ** (2 * power) - float(TOTAL_SHARE) ** (2 * power)) ** (1 / (2 * power)))
 
 
