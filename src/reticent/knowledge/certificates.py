@@ -6,7 +6,7 @@ An audit releases the noisy largest error of a snapshot over a class of queries 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from math import inf
 from typing import Any, Protocol, TypeVar
@@ -67,6 +67,11 @@ class Certificate:
     @cached_property
     def bound(self) -> float:
         return self.bound_at(self.confidence)
+
+    @cached_property
+    def of_counts(self) -> Certificate:
+        """The same audit as a statement about counts, as shares of `records`: `(M + z s) / N` bounds them."""
+        return replace(self, records_error=0.0)
 
     def bound_at(self, confidence: float) -> float:
         """The bound of `largest_error`; audits of one session share its failure probability."""

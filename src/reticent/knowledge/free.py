@@ -71,7 +71,7 @@ def free_answer(knowledge: Knowledge, request: Request, recall: Recall | None = 
     strict, promise = request.strict, request.promise
     assert error is None or isinstance(error, float), "resolved"
     if isinstance(query, Single):
-        found = free_single(knowledge, query, error, confidence, strict=strict, promise=promise)
+        found = free_single(known_for(knowledge, request), query, error, confidence, strict=strict, promise=promise)
     elif isinstance(query, Ratio):
         found = free_ratio(knowledge, query, error, confidence, strict=strict, recall=recall)
     else:
@@ -87,7 +87,15 @@ def finished(answer: Answer, request: Request, knowledge: Knowledge) -> Answer:
         answer = based(answer, query, knowledge)  # pyright: ignore[reportArgumentType]
     if answer.origin == "hypothesis" and answer.wanted is None and isinstance(query, Query):
         answer = replace(answer, note=unmeasured_note(knowledge, answer.origin, [query]))
+    if known_for(knowledge, request).counting and not answer.basis:
+        answer = replace(answer, basis=_of_released(answer, knowledge.records))
     return with_shortfall(answer, error) if isinstance(error, float) else answer
+
+
+def _of_released(answer: Answer, records: float) -> str:
+    """What the share and the error of a count refer to, where the number of all records is private."""
+    text = f"a share of {records:,.0f} records, the released number"
+    return text if answer.error is None else f"{text}: the count is within {shown_bound(answer.error * records)}"
 
 
 def resolved(request: Request, asked: Query, knowledge: Knowledge) -> Request:
@@ -95,10 +103,17 @@ def resolved(request: Request, asked: Query, knowledge: Knowledge) -> Request:
     query, error = asked.resolve(knowledge.domain), request.error
     if error is None:
         return request if query is asked else request.but(question=query)
-    found = request.but(question=query, error=error_in_unit(error, query, knowledge.domain, knowledge.records))
+    known = knowledge.of_counts if isinstance(error, Records) else knowledge
+    wanted = error_in_unit(error, query, knowledge.domain, knowledge.records, known.whole[1])
+    found = request.but(question=query, error=wanted, counting=known.counting)
     if isinstance(error, Records) and isinstance(query, (Linear, Marginal)):
         _refuse_private_records(knowledge, query, error, request.confidence)
     return found
+
+
+def known_for(knowledge: Knowledge, request: Request) -> Knowledge:
+    """The knowledge that answers a request: of counts, or of shares of the table."""
+    return knowledge.of_counts if request.counting else knowledge
 
 
 def _refuse_private_records(knowledge: Knowledge, query: Single, error: Records, confidence: float) -> None:
@@ -109,8 +124,12 @@ def _refuse_private_records(knowledge: Knowledge, query: Single, error: Records,
     least = knowledge.records_error * knowledge.records
     if error.number * ROUNDING >= least:
         return
-    reading = knowledge.free(query, confidence, None)
-    if reading is not None and reading.error == 0 and np.max(reading.compute()) > 0:
+    if isinstance(query, Linear) and not knowledge.form(query).attributes:
+        exact = knowledge.guess(query, named=False)
+    else:
+        exact = knowledge.free(query, confidence, None)
+        exact = None if exact is None or exact.error > 0 else exact
+    if exact is not None and np.max(exact.compute()) > 0:
         raise QueryError(
             f"{query.wording}: the number of records is private and known within {least:.0f} here, whatever is paid; "
             f"an error of {error.number:g} records cannot be met, ask for a larger one"
@@ -190,6 +209,7 @@ def free_ratio(
     """A quotient of two counts that hold jointly: each with half the failure probability, unless certificates of one
     snapshot cover both.
     """
+    knowledge = knowledge.of_counts  # the number of records cancels
     domain, half = knowledge.domain, shared_confidence(confidence, 2)
     if (known := known_mean(query, domain) or _bought_mean(knowledge, query, error, confidence)) is not None:
         return known
@@ -270,7 +290,7 @@ def ratio_part_error(knowledge: Knowledge, query: Ratio, error: float, confidenc
     Measured parts may differ from the estimates by e, so the denominator may be stated as bottom - e, and the quotient
     r as r + E: the bound (1 + r + E) e / (bottom - 2e) equals E for the returned e.
     """
-    half = shared_confidence(confidence, 2)
+    half, knowledge = shared_confidence(confidence, 2), knowledge.of_counts
     found = [knowledge.free(part, half, None) or knowledge.guess(part, named=False) for part in parts_of(query)]
     top, bottom = (float(reading.compute()) for reading in found)
     if bottom <= 0:
@@ -296,17 +316,24 @@ def reachable_part(part: float, error: WantedError, what: str, knowledge: Knowle
 
 def refuse_unknown_size(knowledge: Knowledge, least: float) -> None:
     """Refuse if the number of records is private and so uncertain that no error can be met."""
-    if least >= VACUOUS and knowledge.records_error > 0:
+    if least >= VACUOUS and knowledge.records_error > 0 and not knowledge.counting:
         raise QueryError(
             f"no share of the table can be certified: its private number of records is {knowledge.records:.0f} give or "
-            f"take {knowledge.records_error * knowledge.records:.0f} here; use a larger budget, or "
-            "neighbours='replace-one' where the number may be public"
+            f"take {knowledge.records_error * knowledge.records:.0f} here{counts_instead(knowledge)}; use a larger "
+            "budget, or neighbours='replace-one' where the number may be public"
         )
+
+
+def counts_instead(knowledge: Knowledge) -> str:
+    """The remedy for a share that is limited by a private number of records, if counts are not."""
+    limited = knowledge.shares.in_records and not knowledge.counting
+    return "; a count can be asked in records, error=rt.records(80)" if limited and knowledge.records_error else ""
 
 
 def error_floor(knowledge: Knowledge, *, binary: bool) -> float:
     """The part of an answer's error that does not depend on noise, as a share of the table."""
-    return knowledge.records_error + 1 / knowledge.records + (0.0 if binary else VALUE_ROUNDING)
+    doubt = knowledge.records_error * (VALUE_ROUNDING if knowledge.counting else 1.0)
+    return doubt + 1 / knowledge.records + (0.0 if binary else VALUE_ROUNDING)
 
 
 def uncertified(query: Query) -> QueryError:
@@ -326,8 +353,8 @@ def answered(knowledge: Knowledge, query: Single, reading: Reading, confidence: 
     share: float | np.ndarray = compute()
     fit = None if bounds is None else bounds.fitted
     if bounds is None and certified:
-        share = _nearest_possible(share, error) if knowledge.shares.possible else share
-        bounds = joined([(share, error)], share)
+        share = _nearest_possible(share, error, knowledge.whole[1]) if knowledge.shares.possible else share
+        bounds = joined([(share, error)], share, knowledge.whole)
         share = bounds.value() if knowledge.shares.possible else share
         error = bounds.error(share) if knowledge.shares.joint else error
     fitted = fit if reading.bounds is not None else share if snapshot is not None else None
@@ -379,15 +406,15 @@ def answered(knowledge: Knowledge, query: Single, reading: Reading, confidence: 
     )
 
 
-def _nearest_possible(share: float | np.ndarray, error: float) -> float | np.ndarray:
-    """A reading, moved to the nearest possible share if its whole interval lies beyond 0 or 1.
+def _nearest_possible(share: float | np.ndarray, error: float, most: float) -> float | np.ndarray:
+    """A reading, moved to the nearest possible share if its whole interval lies below 0 or above the largest.
 
     The true value is a share of the table, so the nearest share is at least as close to it as the reading: if the
     reading is within `error` of the true value, so is the moved value.
     """
     if isinstance(share, float):
-        return 0.0 if share < -error else 1.0 if share > 1 + error else share
-    return np.where(share < -error, 0.0, np.where(share > 1 + error, 1.0, share))
+        return 0.0 if share < -error else most if share > most + error else share
+    return np.where(share < -error, 0.0, np.where(share > most + error, most, share))
 
 
 def _in_unit(

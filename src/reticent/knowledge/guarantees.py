@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from math import inf
 from typing import Any
@@ -95,6 +95,13 @@ class Guarantee:
     """Whether these are the single queries of a workload that has tables, too: certificates bound the tables."""
 
     ledger_id = None
+
+    @cached_property
+    def of_counts(self) -> Guarantee | None:
+        """The same audit as a statement about counts, as shares of its number of records; None for all others."""
+        if self.reading is None or self.measured:
+            return None
+        return replace(self, reading=replace(self.reading, records_error=0.0))
 
     @property
     def origin(self) -> str:

@@ -22,6 +22,7 @@ from reticent.errors import QueryError
 from reticent.hypotheses.base import Hypothesis, Measurement
 from reticent.hypotheses.choose import read_snapshot
 from reticent.hypotheses.snapshot import Snapshot
+from reticent.kernel.statistics import VALUE_ROUNDING
 from reticent.knowledge.certificates import Certificate, tightest
 from reticent.knowledge.guarantees import Guarantee
 from reticent.knowledge.measured import (
@@ -74,6 +75,13 @@ class Certified:
     @property
     def bounds(self) -> tuple[Certificate | Guarantee, ...]:
         return (*self.certificates, *self.guarantees)
+
+    def of_counts(self, records: float) -> Certified:
+        """The same statements about shares of a released number of records, those that were made with this one."""
+        certificates = (one.of_counts for one in self.certificates if one.records == records)
+        guarantees = (one.of_counts for one in self.guarantees)
+        found = (one for one in guarantees if one is not None and one.reading and one.reading.records == records)
+        return Certified(self.snapshot, tuple(certificates), tuple(found))
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,6 +281,28 @@ class Knowledge:
     """The division of the failure probability; only joint statements are intersected."""
     learnt: frozenset[str] = frozenset()
     """Columns of measurements that the first hypothesis was fitted to and that are not kept here."""
+    counting: bool = False
+    """Whether shares are of `records`, a released number, instead of the private number of records: times `records`
+    they are counts, whose errors do not include that of the number."""
+
+    @cached_property
+    def of_counts(self) -> Knowledge:
+        """The same knowledge for questions about counts; itself if the number of records is public."""
+        if self.counting or not self.records_error or not self.shares.in_records:
+            return self
+        certified = tuple(one.of_counts(self.records) for one in self.certified)
+        typical = tuple(replace(t, error=t.error.of_counts) for t in self.typical if t.error.records == self.records)
+        return replace(self, counting=True, certified=certified, typical=typical)
+
+    @property
+    def whole(self) -> tuple[float, float]:
+        """The range of possible shares."""
+        return (0.0, 1 + self.records_error) if self.counting else WHOLE
+
+    @property
+    def vacuous(self) -> float:
+        """No share is farther than this from the middle of the range: a larger bound certifies nothing."""
+        return VACUOUS * self.whole[1]
 
     @cached_property
     def domain(self) -> Domain:
@@ -287,6 +317,11 @@ class Knowledge:
     def newest(self) -> Certified:
         """The newest certified snapshot; without one, the uncertified working hypothesis."""
         return self.certified[-1] if self.certified else Certified(self.current, ())
+
+    def sums_of(self, digest: str) -> tuple[RawSums, ...]:
+        """Purchased sums of the rows' own numbers of the groups with this digest."""
+        found = self.sums.get(digest, ())
+        return tuple(replace(sums, counting=True) for sums in found) if self.counting else found
 
     def form(self, query: Linear) -> Form:
         """The compiled query without attributes that it does not constrain."""
@@ -395,14 +430,14 @@ class Knowledge:
         if self.shares.joint:
             return self._joint(query, confidence, wanted)
         if not isinstance(query, Linear):
-            return best(self.readings(query, confidence), wanted)
+            return best(self.readings(query, confidence), wanted, self.vacuous)
         form = query.compile(self.domain)
         outlined = form.outline
         if len(outlined.attributes) < len(form.attributes):
             form = essential(form)
         asked = AskedNumber(form)
         if outlined.kind == "weighted" or self._guaranteed or (self._bought_singly and self._repeated(form)):
-            source = best(self._sources(asked, confidence), wanted)
+            source = best(self._sources(asked, confidence), wanted, self.vacuous)
         else:
             source = self._choice(asked, (outlined, confidence, wanted))
         return None if source is None else source.reading(asked)
@@ -411,12 +446,12 @@ class Knowledge:
         asked = AskedNumber(self.form(query)) if isinstance(query, Linear) else AskedTable(query, self.domain)
         ways = self._ways(asked, confidence)
         own = ways.own
-        bought = best(own, wanted) if own else None
+        bought = best(own, wanted, self.vacuous) if own else None
         if bought is not None and wanted is not None:
             return bought.reading(asked)  # what was bought never changes
         found = None
         if wanted is None and ways.fit is not None and isinstance(asked, AskedNumber) and asked.attributes:
-            found = _number(asked.form, ways)
+            found = _number(asked.form, ways, self.whole)
         if found is None:
             found = self._intersected(query, asked, ways.wide, confidence, wanted)
         if bought is None or (found is not None and found.error < bought.error):
@@ -428,10 +463,10 @@ class Knowledge:
     ) -> Reading | None:
         """The intersection of all statements about the question, and the fitted value moved into it."""
         stated = [(asked.read(source.held), source.error) for source in wide]
-        logical = WHOLE
+        logical = self.whole
         if isinstance(asked, AskedNumber) and self._needs_wholes(wide, stated, wanted):
             logical = self._of_wholes(asked.form, confidence)
-        if not wide and logical == WHOLE:
+        if not wide and logical == self.whole:
             return None
         bounds = joined(stated, 0.0, logical)
         if wanted is not None and (bounds.empty or bounds.width > 2 * wanted * ROUNDING):
@@ -439,14 +474,15 @@ class Knowledge:
         fitted, first = self._fitted(query, wide, stated), wide[0] if wide else Source(inf, "derived", self.current)
         bounds = bounds._replace(fitted=fitted)
         if bounds.empty:
-            if logical != WHOLE:
+            if logical != self.whole:
                 # Intervals from fewer attributes may contradict each other; their ends are then in the wrong order.
                 stated.append(((logical[0] + logical[1]) / 2, abs(logical[1] - logical[0]) / 2))
-            nearest = Bounds(*WHOLE, fitted).value()  # a marginal that speaks for itself may be below zero
-            return Reading(inf, "conflict", lambda: nearest, self.current.digest, None, hull(stated, fitted))
+            nearest = Bounds(*self.whole, fitted).value()  # a marginal that speaks for itself may be below zero
+            contradicted = hull(stated, fitted, self.whole)
+            return Reading(inf, "conflict", lambda: nearest, self.current.digest, None, contradicted)
         value = bounds.value(wanted)
         error = bounds.error(value)
-        if not wide and error >= VACUOUS:
+        if not wide and error >= self.vacuous:
             return None
         return Reading(error, first.origin, lambda: value, first.snapshot, first.ledger_id, bounds)
 
@@ -461,7 +497,7 @@ class Knowledge:
             return True
         if wanted is None:
             return not isinstance(wide[0].held, Snapshot)
-        return joined(stated, 0.0).width > 2 * wanted * ROUNDING
+        return joined(stated, 0.0, self.whole).width > 2 * wanted * ROUNDING
 
     def _of_wholes(self, form: Form, confidence: float) -> tuple[float, float]:
         """The interval of a condition on several attributes from intervals of conditions on fewer of them.
@@ -469,18 +505,18 @@ class Knowledge:
         A part is at most its whole; the intersection of two conditions is at least their sum minus the condition that
         contains both (Fréchet).
         """
-        low, high = WHOLE
+        low, high = whole = self.whole
         if not isinstance(form, Product) or not form.binary or len(form.attributes) < 2:
             return low, high
         vectors = dict(zip(form.attributes, form.vectors, strict=True))
-        known: dict[tuple[str, ...], tuple[float, float]] = {(): (1.0, 1.0)}
+        known: dict[tuple[str, ...], tuple[float, float]] = {(): (2 - high, high)}
         for names in self._parts_of(form.attributes):
             known[names] = self._stated(Product(names, tuple(vectors[name] for name in names)), confidence)
             high = min(high, known[names][1])
         for (first, (least, _)), (second, (other, _)) in itertools.combinations(known.items(), 2):
             if least > 0 and other > 0 and len(set(first) | set(second)) == len(vectors):
                 shared = tuple(name for name in first if name in second)
-                low = max(low, least + other - known.get(shared, WHOLE)[1])
+                low = max(low, least + other - known.get(shared, whole)[1])
         return low, high
 
     def _stated(self, form: Form, confidence: float) -> tuple[float, float]:
@@ -491,7 +527,7 @@ class Knowledge:
         for source in own:
             if isinstance(held := source.held, MeasuredMarginal):
                 stated.append((asked.read(held), held.for_all.error_of(form, confidence)))
-        bounds = joined(stated, 0.0)
+        bounds = joined(stated, 0.0, self.whole)
         return float(bounds.low), float(bounds.high)
 
     def _parts_of(self, attributes: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
@@ -548,7 +584,7 @@ class Knowledge:
         own = [source for source in sources if asked.bought(source.held)]
         # A theorem's bound has a separate failure probability, so it is not intersected.
         others = (s for s in sources if not asked.bought(s.held) and s.origin != "theorem")
-        wide = sorted((s for s in others if s.error < VACUOUS), key=lambda s: s.error)
+        wide = sorted((s for s in others if s.error < self.vacuous), key=lambda s: s.error)
         wide = [source for source in wide[:MOST_READ] if source.error <= WIDER * wide[0].error]
         by_snapshot = bool(wide) and isinstance(wide[0].held, Snapshot)
         return Ways(own, wide, self.current if by_snapshot and any(s.held is self.current for s in wide) else None)
@@ -569,7 +605,7 @@ class Knowledge:
                 known = fitted is not None and (snapshot is self.current or snapshot.digest == self.current.digest)
                 guess = fitted if known else asked.read(snapshot)
                 least = min(least, bound + _farthest(share, guess))
-        return least if least < VACUOUS else None
+        return least if least < self.vacuous else None
 
     def audited(self, query: Single, confidence: float) -> Reading | None:
         """The value of the snapshot with the smallest typical error for questions like this one; None without one."""
@@ -630,10 +666,30 @@ class Knowledge:
         if found is UNASKED:
             if len(choices) >= KEPT_CHOICES:
                 choices.clear()
-            found = choices[key] = best(self._sources(asked, key[1]), key[2])
+            found = choices[key] = best(self._sources(asked, key[1]), key[2], self.vacuous)
         return found
 
     def _sources(self, asked: Asked, confidence: float) -> list[Source]:
+        """Every certified statement about a question, with its error."""
+        if not self.counting:
+            return self._stated_sources(asked, confidence)
+        if isinstance(asked, AskedNumber) and not asked.attributes:
+            # What holds for every record is as large as the number of records, or as a constant part of it.
+            whole = Source(self.records_error * asked.read(self.current), "derived", self.current)
+            return [whole, *map(self._of_records, self._repeats(asked.form, confidence))]
+        return [self._of_records(source) for source in self._stated_sources(asked, confidence)]
+
+    def _of_records(self, source: Source) -> Source:
+        """The same statement about shares of the released number of records.
+
+        Noise was added to counts, so measured ones have the error of the number of records besides their noise. Audits
+        leave it out already.
+        """
+        if isinstance(source.held, Snapshot):
+            return source
+        return source._replace(error=source.error - self.records_error * (1 - VALUE_ROUNDING))
+
+    def _stated_sources(self, asked: Asked, confidence: float) -> list[Source]:
         if isinstance(asked, AskedNumber):
             found = self._repeats(asked.form, confidence)
         else:
@@ -680,6 +736,7 @@ class Knowledge:
         batch = self.batches.get(form.digest)
         if batch is not None:
             snapshot, certificate = batch.snapshot, batch.certificate
+            certificate = certificate.of_counts if self.counting else certificate
             error = certificate.bound_at(confidence)
             found.append(Source(error, "batch", snapshot, snapshot.digest, certificate.ledger_id))
         return found
@@ -737,12 +794,12 @@ class Knowledge:
         return {}
 
 
-def _number(form: Form, ways: Ways) -> Reading | None:
+def _number(form: Form, ways: Ways, whole: tuple[float, float]) -> Reading | None:
     """The best there is of one number, where the fit is among the statements: most questions by far.
 
     None where these contradict each other.
     """
-    low, high = WHOLE
+    low, high = whole
     wide, fit = ways.wide, ways.fit
     fitted = 0.0
     for error, _, held, _, _ in wide:
@@ -774,11 +831,11 @@ def _farthest(share: Any, guess: Any) -> float:
     return float(np.max(np.abs(np.asarray(share) - np.asarray(guess)), initial=0.0))
 
 
-def best(ways: Sequence[Way], wanted: float | None = None) -> Way | None:
+def best(ways: Sequence[Way], wanted: float | None = None, vacuous: float = VACUOUS) -> Way | None:
     """The first source within the requested error; without one, the source with the smallest error."""
     if wanted is not None:
         return next((way for way in ways if way.error <= wanted), None)
-    return min((way for way in ways if way.error < VACUOUS), key=lambda way: way.error, default=None)
+    return min((way for way in ways if way.error < vacuous), key=lambda way: way.error, default=None)
 
 
 def group_values(query: Groups, distribution: AnswerSource) -> np.ndarray:

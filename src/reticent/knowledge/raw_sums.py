@@ -73,13 +73,18 @@ def farthest_sums(query: Query, domain: Domain, present: np.ndarray) -> CentredA
     return CentredAnswer(query.text, value, None, None, None, "hypothesis", certified=False)
 
 
-def with_counts(centred: CentredAnswer, present: tuple[np.ndarray, np.ndarray, np.ndarray]) -> RowsAnswer:
-    """Shares of the whole total from its centred part and the shares of its records: value, lowest and highest."""
+def with_counts(
+    centred: CentredAnswer, present: tuple[np.ndarray, np.ndarray, np.ndarray], most: float = 1.0
+) -> RowsAnswer:
+    """Shares of the whole total from its centred part and the shares of its records: value, lowest and highest.
+
+    No share is larger than `most`.
+    """
     value, low, high = (np.reshape(part, np.shape(centred.value)) / 2 for part in present)
-    value = np.clip(np.asarray(centred.value) + value, 0.0, 1.0)
+    value = np.clip(np.asarray(centred.value) + value, 0.0, most)
     if centred.interval is None or not (np.isfinite(low).all() and np.isfinite(high).all()):
         return RowsAnswer(centred.query, value, None, None, None, centred.origin, certified=False, price=centred.price)
-    value, low, high = placed(value, centred.interval[0] + low, centred.interval[1] + high, 0.0, 1.0)
+    value, low, high = placed(value, centred.interval[0] + low, centred.interval[1] + high, 0.0, most)
     error = float(np.max(np.maximum(value - low, high - value), initial=0.0))
     return replace(
         RowsAnswer(centred.query, value, None, error, centred.confidence, centred.origin, certified=True),
@@ -139,6 +144,13 @@ class RawSums:
     records_error: float
     shares: Shares
     ledger_id: int
+    counting: bool = False
+    """Whether shares are of the released number of records (`Knowledge.counting`)."""
+
+    @property
+    def most(self) -> float:
+        """The largest possible share of records."""
+        return 1 + self.records_error if self.counting else 1.0
 
     @property
     def whole(self) -> bool:
@@ -154,7 +166,7 @@ class RawSums:
         if failure > 0 and self.records_error < 1:
             stray = reach(self.noises[0], failure / group_count(self.groups, self.domain) / 2) + 2 / fine(1)
             low, high = self._true_shares((self.totals - stray) / self.records, (self.totals + stray) / self.records)
-        shares = placed(value, low, high, -0.5, 0.5)
+        shares = placed(value, low, high, -self.most / 2, self.most / 2)
         return CentredAnswer(**self._stated(query, confidence, shares, price=price, bought=bought))
 
     def answer(self, query: Query, confidence: float, *, price: float = 0.0, bought: bool = False) -> RowsAnswer:
@@ -163,7 +175,7 @@ class RawSums:
         value, low, high = self._share(self.totals, self.counts), -inf, inf
         if failure > 0 and self.records_error < 1:
             low, high = self._ends(failure / group_count(self.groups, self.domain))
-        shares = placed(value, low, high, 0.0, 1.0)
+        shares = placed(value, low, high, 0.0, self.most)
         return RowsAnswer(**self._stated(query, confidence, shares, price=price, bought=bought))
 
     def _stated(
@@ -172,7 +184,7 @@ class RawSums:
         """Fields of an answer with these values, and their lowest and highest."""
         value, low, high = shares
         error = float(np.max(np.maximum(value - low, high - value), initial=0.0))
-        certified = error < 1 / 2
+        certified = error < self.most / 2
         value, low, high = (self._asked(query, part) for part in (value, low, high))
         return {
             "query": query.text,
@@ -207,8 +219,10 @@ class RawSums:
 
     def _true_shares(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Intervals widened by rounded positions and by the error of the number of records."""
-        slack = rounding_share(self.groups, self.domain)
+        slack = rounding_share(self.groups, self.domain) * self.most
         low, high = low - slack, high + slack
+        if self.counting:
+            return low, high
         low = np.where(low > 0, low / (1 + self.records_error), low / (1 - self.records_error))
         high = np.where(high > 0, high / (1 - self.records_error), high / (1 + self.records_error))
         return low, high

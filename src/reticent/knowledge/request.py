@@ -73,6 +73,7 @@ class _Fields(NamedTuple):
     max_price: float | None
     promise: Promise
     numbers: Numbers
+    counting: bool
 
 
 class Request(_Fields):
@@ -81,7 +82,8 @@ class Request(_Fields):
     `key` is an idempotency key: the same key returns the same bytes. `strict` refuses uncertified answers. `max_price`
     is the largest price that the user allows, in the unit of the budget. With the `promise` "typical", a free answer is
     accepted if most questions like this one are within the error; otherwise the request pays as usual. `numbers` asks
-    for a total of the rows' own numbers instead of their bins. It is a tuple, because a million free answers need a
+    for a total of the rows' own numbers instead of their bins. `counting` asks for a count: its error is a share of the
+    released number of records, not of a private one. It is a tuple, because a million free answers need a
     million requests.
     """
 
@@ -98,6 +100,7 @@ class Request(_Fields):
         max_price: float | None = None,
         promise: Promise = "certified",
         numbers: Numbers = "",
+        counting: bool = False,
     ) -> Request:
         if error is not None:
             error = checked_error(error)
@@ -109,7 +112,7 @@ class Request(_Fields):
             require(analyst, str, "analyst", "the analyst's name")
         if not isinstance(cast("object", promise), str) or promise not in PROMISES:
             raise QueryError(f"promise={given(promise)} is unknown; give one of {', '.join(map(repr, PROMISES))}")
-        fields = (question, error, confidence, key, analyst, strict, max_price, promise, numbers)
+        fields = (question, error, confidence, key, analyst, strict, max_price, promise, numbers, counting)
         return tuple.__new__(cls, fields)  # pyright: ignore[reportUnknownMemberType]
 
     def but(self, **changes: Any) -> Request:
@@ -117,12 +120,27 @@ class Request(_Fields):
         return Request(**(self._asdict() | changes))
 
     def part(
-        self, question: Query, error: float | None, *, confidence: float, name: str, numbers: Numbers = ""
+        self,
+        question: Query,
+        error: float | None,
+        *,
+        confidence: float,
+        name: str,
+        numbers: Numbers = "",
+        counting: bool = False,
     ) -> Request:
         """One part of a question; `name` distinguishes its key."""
         key = None if self.key is None else f"{self.key}:{name}"
         return Request(
-            question, error, confidence, key, self.analyst, self.strict, promise=self.promise, numbers=numbers
+            question,
+            error,
+            confidence,
+            key,
+            self.analyst,
+            self.strict,
+            promise=self.promise,
+            numbers=numbers,
+            counting=counting,
         )
 
 
@@ -181,10 +199,13 @@ def _positive(value: Any, name: str) -> float:
     return number
 
 
-def error_in_unit(error: WantedError, query: Query, domain: Domain, count: float) -> float:
-    """The error in the unit of the query's answer; refused if it is half of the answer's range or more."""
+def error_in_unit(error: WantedError, query: Query, domain: Domain, count: float, most: float = 1.0) -> float:
+    """The error in the unit of the query's answer; refused if it is half of the answer's range or more.
+
+    `most` is the largest share of `count` that a count may be, where `count` is a released number of records.
+    """
     spread = _spread(query, domain)
-    counted = _counts(query)
+    counted = counts_records(query)
     if isinstance(error, Records):
         if not counted:
             raise QueryError(
@@ -193,7 +214,7 @@ def error_in_unit(error: WantedError, query: Query, domain: Domain, count: float
         wanted = error.number / count
     else:
         wanted = error.share * spread if isinstance(error, Percent) else error
-    if spread == 0 or wanted < VACUOUS * spread:
+    if spread == 0 or wanted < VACUOUS * spread * (most if isinstance(error, Records) else 1.0):
         return wanted
     if not counted:
         raise QueryError(f"an error of {wanted:g} is half the range of {query.wording} or more; ask for one below it")
@@ -207,7 +228,8 @@ def _spread(query: Query, domain: Domain) -> float:
     return abs(query.units(domain)[1]) if isinstance(query, (Linear, Ratio)) else 1.0
 
 
-def _counts(query: Query) -> bool:
+def counts_records(query: Query) -> bool:
+    """Whether the answer to a query is a number of records, or one for each cell."""
     if isinstance(query, Linear):
         return not isinstance(query, OfColumn)
     return isinstance(query, Marginal) or (isinstance(query, Groups) and query.counts)

@@ -174,6 +174,9 @@ class Shares:
     """The rule of a plain session; 0 for all others."""
     possible: bool = True
     """Whether readings are moved to the nearest share of a table; version 0.1 stated them as they came out."""
+    in_records: bool = False
+    """Whether counts are bounded in records, without the error of a private number of records; sessions of earlier
+    versions counted it in their prices."""
 
     @property
     def wide(self) -> Fraction:
@@ -282,11 +285,13 @@ def joined(
     return Bounds(_plain(low), _plain(high), fitted)
 
 
-def hull(statements: Iterable[tuple[Number, float]], fitted: Number) -> Bounds:
-    """The convex hull of all statements, stated if they contradict each other."""
+def hull(
+    statements: Iterable[tuple[Number, float]], fitted: Number, logical: tuple[float, float] = (0.0, 1.0)
+) -> Bounds:
+    """The convex hull of all statements within the possible values, stated if they contradict each other."""
     lows, highs = zip(*((value - error, value + error) for value, error in statements), strict=True)
-    low = np.clip(np.minimum.reduce(lows), 0.0, 1.0)
-    return Bounds(_plain(low), _plain(np.clip(np.maximum.reduce(highs), 0.0, 1.0)), fitted)
+    low = np.clip(np.minimum.reduce(lows), *logical)
+    return Bounds(_plain(low), _plain(np.clip(np.maximum.reduce(highs), *logical)), fitted)
 
 
 def placed(

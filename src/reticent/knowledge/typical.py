@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from math import sqrt
@@ -70,6 +70,11 @@ class TypicalError:
     @cached_property
     def bound(self) -> float:
         return self.bound_at(self.confidence)
+
+    @cached_property
+    def of_counts(self) -> TypicalError:
+        """The same statement about counts, as shares of `records`."""
+        return replace(self, records_error=0.0)
 
     def bound_at(self, confidence: float) -> float:
         """The bound of `largest_error`, as for certificates."""

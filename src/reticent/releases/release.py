@@ -53,6 +53,7 @@ from reticent.knowledge.publications import (
     statement,
 )
 from reticent.knowledge.request import USUAL_CONFIDENCE, Request
+from reticent.knowledge.tails import Shares
 from reticent.knowledge.typical import TypicalError, expected_variation
 from reticent.progress.bars import listening
 from reticent.queries.base import Query, checked_query
@@ -376,7 +377,10 @@ class Release:
         certified = (Certified(snapshot, certificates, guarantees),) if bounds else ()
         learnt = frozenset(name for measured in outcome.measurements for name in measured.query.attributes)
         unit = facts.get("unit", "record")
-        knowledge = Knowledge(snapshot, outcome.records, max(uncertain), certified, unit=unit, learnt=learnt)
+        shares = Shares(joint=False, in_records=all(bound.of_counts is not None for bound in bounds))
+        knowledge = Knowledge(
+            snapshot, outcome.records, max(uncertain), certified, unit=unit, learnt=learnt, shares=shares
+        )
         for error in outcome.typical:
             knowledge = knowledge.with_typical(snapshot, error)
         for loss, model in (pair for found in outcome.losses for pair in found.models().items()):

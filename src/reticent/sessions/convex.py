@@ -168,9 +168,9 @@ class ConvexEngine(TestedCounts):
 
     # -- counts ----------------------------------------------------------------------------------------------
 
-    def reading(self, query: Single, confidence: float, wanted: float | None) -> Reading | None:
+    def reading(self, request: Request, query: Single, wanted: float | None) -> Reading | None:
         """Without a requested error, the best available reading, including certificates weaker than a test."""
-        return super().reading(query, confidence, inf if wanted is None else wanted)
+        return super().reading(request, query, inf if wanted is None else wanted)
 
     def quote_single(self, request: Request, query: Single) -> Free | Measure:
         if request.error is not None or self._begun(request.key):
@@ -178,7 +178,7 @@ class ConvexEngine(TestedCounts):
         known = self.state.knowledge
         if isinstance(query, (Linear, Marginal)) and (constant := known_mean(query, self.state.domain)) is not None:
             return Free(request, known, constant)
-        if (reading := self.reading(query, request.confidence, None)) is not None:
+        if (reading := self.reading(request, query, None)) is not None:
             stated = self.confidence if reading.origin == "cache" else request.confidence
             return Free(request, known, answered(known, query, reading, stated))
         return Free(request, known, self.guessed(request, query))

@@ -14,7 +14,16 @@ from reticent.kernel.counting.marginals import HELD_CELLS
 from reticent.kernel.curator import Curator, Noise
 from reticent.kernel.mechanisms.base import Gaussian, Laplace
 from reticent.knowledge.answer import Answer
-from reticent.knowledge.free import answered, error_floor, free_single, refuse_unknown_size, share_of, uncertified
+from reticent.knowledge.free import (
+    answered,
+    counts_instead,
+    error_floor,
+    free_single,
+    known_for,
+    refuse_unknown_size,
+    share_of,
+    uncertified,
+)
 from reticent.knowledge.knowledge import Knowledge, Reading, Single
 from reticent.knowledge.learning import learn, refitted
 from reticent.knowledge.measured import chosen_failure, possible
@@ -66,7 +75,7 @@ class DefaultEngine(SessionEngine):
     def given(self, quote: Free) -> None:
         # Without a wanted error nothing would have been bought, so nothing was saved.
         if quote.request.error is not None and self.investments is not None and isinstance(quote.result, Answer):
-            self.investments.free(quote.request, quote.result, quote.known)
+            self.investments.free(quote.request, quote.result, known_for(quote.known, quote.request))
 
     def may_audit(self, key: str, cost: int) -> bool:
         """Whether an unrequested audit may be bought: under the rule of investments, or by its price alone."""
@@ -103,15 +112,16 @@ class DefaultEngine(SessionEngine):
     def sells(self, query: Query) -> bool:
         return sells_sums(self, query)
 
-    def reading(self, query: Single, confidence: float, wanted: float | None) -> Reading | None:
-        return self.state.knowledge.free(query, confidence, wanted)
+    def reading(self, request: Request, query: Single, wanted: float | None) -> Reading | None:
+        return known_for(self.state.knowledge, request).free(query, request.confidence, wanted)
 
     def quote_single(self, request: Request, query: Single) -> Free | Measure:
         error, known = request.error, self.state.knowledge
         assert error is None or isinstance(error, float), "resolved before"
         if error is not None and request.key is not None and self.state.charged(ASK + request.key):
             return Measure(request, known, 0, self._bought(request, query, error))
-        found = free_single(known, query, error, request.confidence, strict=request.strict, promise=request.promise)
+        view = known_for(known, request)
+        found = free_single(view, query, error, request.confidence, strict=request.strict, promise=request.promise)
         if found is not None:
             return Free(request, known, found)
         if error is None:
@@ -130,12 +140,12 @@ class DefaultEngine(SessionEngine):
         except BudgetError:
             if request.strict:
                 raise
-            found = free_single(known, query, None, request.confidence, strict=False)
+            found = free_single(known_for(known, request), query, None, request.confidence, strict=False)
             assert found is not None, "without a wanted error there is an answer"
             return found
         # From this purchase alone, so that a repeated key returns the same bytes, independent of other knowledge.
         bare = Knowledge(known.current, known.records, known.records_error, unit=known.unit, shares=known.shares)
-        alone = learn(bare, measured, fitted=True)
+        alone = known_for(learn(bare, measured, fitted=True), request)
         # Not `best`, which ignores bounds above one half: a request with such an error has paid for it.
         found = min(alone.readings(query, request.confidence), key=lambda reading: reading.error)
         return answered(alone, query, found._replace(origin="measured"), request.confidence, settled.cost)
@@ -211,7 +221,7 @@ class DefaultEngine(SessionEngine):
         error, it answers every part of itself: half of its bound, plus or minus half. The noise is chosen so that this
         succeeds for a cell of average size even if the noise is one standard deviation above zero.
         """
-        state, known = self.state, self.state.knowledge
+        state, known = self.state, known_for(self.state.knowledge, request)
         failure = chosen_failure(request.confidence, known.records_error, known.shares, 1 + len(known.marginals))
         if not known.shares.joint or not failure > 0 or not isinstance(alone.query, Linear):
             return
@@ -238,7 +248,8 @@ class DefaultEngine(SessionEngine):
         return renewed if isinstance(renewed, Measure) else quote
 
     def _alone(self, request: Request, query: Single, share: float) -> Purchase:
-        return purchase(self.state.curator, self.state.knowledge, query, share, request.confidence, whole=False)
+        known = known_for(self.state.knowledge, request)
+        return purchase(self.state.curator, known, query, share, request.confidence, whole=False)
 
     def _bought(self, request: Request, query: Single, error: float) -> tuple[Purchase, ...]:
         """Purchases that this key may have made; ledgers of earlier versions bought means without binning error."""
@@ -265,7 +276,7 @@ class DefaultEngine(SessionEngine):
             yield replace(alone, beside=(begun.queries[1], begun.noises[1]))
 
     def _purchase(self, request: Request, query: Single, share: float) -> Purchase:
-        return purchase(self.state.curator, self.state.knowledge, query, share, request.confidence)
+        return purchase(self.state.curator, known_for(self.state.knowledge, request), query, share, request.confidence)
 
 
 def _supersets(attributes: int, held: int, order: int) -> int:
@@ -309,6 +320,6 @@ def _room(knowledge: Knowledge, error: float, *, binary: bool) -> float:
         refuse_unknown_size(knowledge, least)
         raise QueryError(
             f"an error of {error:.3g} of the table is not above {least:.3g}, what counting {knowledge.records:.0f} "
-            "records leaves whatever is paid; ask for a larger one"
+            f"records leaves whatever is paid; ask for a larger one{counts_instead(knowledge)}"
         )
     return (error - least) * knowledge.records * ROUNDED

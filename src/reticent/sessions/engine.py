@@ -36,6 +36,7 @@ from reticent.knowledge.free import (
     free_answer,
     free_ratio,
     free_single,
+    known_for,
     known_mean,
     not_one,
     parts_of,
@@ -226,11 +227,13 @@ class SessionEngine(ABC):
             return replace(part, parts=[self._as_known(one) if one.price else one for one in part.parts], between=0)
         request, query = part.request, part.request.question
         assert isinstance(query, Single), "parts of questions are single"
-        return Free(request.but(error=None, promise="certified"), part.known, self.unpaid(request, query))
+        plain = request.but(error=None, promise="certified", numbers="")  # as it is answered, if it is asked again
+        return Free(plain, part.known, self.unpaid(request, query))
 
     def unpaid(self, request: Request, query: Single) -> Answer:
         """The answer to a single question if nothing can be paid."""
-        found = free_single(self.state.knowledge, query, None, request.confidence, strict=request.strict)
+        known = known_for(self.state.knowledge, request)
+        found = free_single(known, query, None, request.confidence, strict=request.strict)
         if found is None:
             raise uncertified(query)
         return found
@@ -289,13 +292,13 @@ class SessionEngine(ABC):
         """The hypothesis' own answer, uncertified; refused for a strict request."""
         if request.strict:
             raise uncertified(query)
-        knowledge = self.state.knowledge
+        knowledge = known_for(self.state.knowledge, request)
         return answered(knowledge, query, knowledge.guess(query), None)
 
     # -- defined by each engine ------------------------------------------------------------------------------
 
     @abstractmethod
-    def reading(self, query: Single, confidence: float, wanted: float | None) -> Reading | None:
+    def reading(self, request: Request, query: Single, wanted: float | None) -> Reading | None:
         """The free reading within `wanted`, a fraction; without `wanted`, the best reading."""
 
     @abstractmethod
@@ -480,7 +483,12 @@ def _statement_parts(
     parts = [
         engine.quote_part(
             request.part(
-                part.query, part.error, confidence=confidence, name=part.query.digest[:16], numbers=part.numbers
+                part.query,
+                part.error,
+                confidence=confidence,
+                name=part.query.digest[:16],
+                numbers=part.numbers,
+                counting=knowledge.of_counts.counting,
             )
         )
         for part in asked
@@ -590,7 +598,8 @@ def _left_to_buy(engine: SessionEngine, request: Request) -> str:
 
 
 def _is_free(engine: SessionEngine, request: Request, query: Query, error: float, confidence: float) -> bool:
-    part = request.part(query, error, confidence=confidence, name=query.digest[:16])
+    counting = engine.state.knowledge.of_counts.counting
+    part = request.part(query, error, confidence=confidence, name=query.digest[:16], counting=counting)
     return isinstance(engine.quote_part(part), Free)
 
 
@@ -635,21 +644,26 @@ def quote_ratio(engine: SessionEngine, request: Request, query: Ratio) -> Quote:
             if found is not None:
                 return Free(request, knowledge, found)
             before = free_ratio(knowledge, query, None, confidence, strict=False)
+            known = knowledge.of_counts
             if (
                 recalled is not None
-                and knowledge.shares.joint
-                and all(knowledge.free(count, each, recalled[0]) is not None for count in parts_of(query))
+                and known.shares.joint
+                and all(known.free(count, each, recalled[0]) is not None for count in parts_of(query))
             ):
                 # What was bought misses the error: choose again, from what was measured, if anything can reach it.
                 with suppress(QueryError):
-                    part = ratio_part_error(knowledge, query, error, confidence)
-                while part and part > LEAST and all(knowledge.free(q, each, part) is not None for q in parts_of(query)):
+                    part = ratio_part_error(known, query, error, confidence)
+                while part and part > LEAST and all(known.free(q, each, part) is not None for q in parts_of(query)):
                     part /= 2
         if part is None:
             part = ratio_part_error(knowledge, query, error, confidence) if recalled is None else recalled[0]
         begin = partial(_write_down, engine, request, name, [part], recalled)
     named = zip(parts_of(query), ("top", "bottom"), strict=True)
-    quotes = [engine.quote_part(request.part(count, part, confidence=each, name=name)) for count, name in named]
+    counting = knowledge.of_counts.counting
+    quotes = [
+        engine.quote_part(request.part(count, part, confidence=each, name=name, counting=counting))
+        for count, name in named
+    ]
     top, bottom = engine.unpaid_as_known(request, quotes)
     return Split(
         request,
@@ -689,20 +703,24 @@ def quote_groups(engine: SessionEngine, request: Request, query: Groups) -> Quot
     assert error is None or isinstance(error, float), "resolved before"
     if (told := engine.told_before(request)) is not None:
         return told
-    reading = engine.reading(query, confidence, error)
+    reading = engine.reading(request, query, error)
     if reading is not None:
-        return Free(request, knowledge, answered(knowledge, query, reading, confidence))
+        return Free(request, knowledge, answered(known_for(knowledge, request), query, reading, confidence))
     if error is None:
         return Free(request, knowledge, engine.guessed(request, query))
     listed = list(query.parts(knowledge.domain))
     each = shared_confidence(confidence, len(listed))
     parts = [
-        engine.quote_part(request.part(part, error, confidence=each, name=str(place)))
+        engine.quote_part(request.part(part, error, confidence=each, name=str(place), counting=request.counting))
         for place, part in enumerate(listed)
     ]
     parts = engine.unpaid_as_known(request, parts)
     return Split(
-        request, knowledge, parts, partial(_joined, query, confidence, knowledge), between=engine.between(parts)
+        request,
+        knowledge,
+        parts,
+        partial(_joined, query, confidence, known_for(knowledge, request)),
+        between=engine.between(parts),
     )
 
 

@@ -112,7 +112,8 @@ class Journal:
         settings = self.settings() or {}
         joint = bool(settings.get("joint", False))
         possible = joint or bool(settings.get("possible", False))
-        return Shares(joint=joint, plain=int(settings.get("plain", 0)), possible=possible)
+        in_records = bool(settings.get("in_records", False))
+        return Shares(joint=joint, plain=int(settings.get("plain", 0)), possible=possible, in_records=in_records)
 
     def save_settings(self, settings: dict[str, Any]) -> None:
         self._append("session", settings)

@@ -7,6 +7,7 @@ groups. The noise is recorded before it is paid for, so that a retry asks for th
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from reticent.errors import BudgetError, QueryError
 from reticent.kernel.curator import Asked, Noise
 from reticent.knowledge.answer import Answer
-from reticent.knowledge.free import free_ratio, free_single
+from reticent.knowledge.free import free_ratio, free_single, known_for
 from reticent.knowledge.knowledge import Knowledge
 from reticent.knowledge.raw_means import (
     LARGEST,
@@ -235,11 +236,12 @@ def quote_sums(engine: DefaultEngine, request: Request) -> Quote:
     assert groups is not None, "sold"
     centred, pure = request.numbers == "centred", state.budget.pure
     bought, best = (_noise, best_centred) if centred else (_noises, best_sums)
-    noises, key = bought(known, groups, error, request.confidence, pure=pure), None
+    view = known_for(known, request)
+    noises, key = bought(view, groups, error, request.confidence, pure=pure), None
     if request.key is not None:
         key = SUM + request.key
     if key is None or not state.charged(key):
-        found = best(known.sums.get(groups.digest, ()), query, error, request.confidence)
+        found = best(view.sums_of(groups.digest), query, error, request.confidence)
         if found is not None:
             return Free(request, known, found)
     if key is None:
@@ -259,7 +261,8 @@ def _noise(known: Knowledge, groups: Groups, error: float, confidence: float, *,
 def _failure_and_room(known: Knowledge, groups: Groups, error: float, confidence: float) -> tuple[float, float]:
     """The failure probability of each sum, and its allowed noise, in records."""
     failure = noise_failure(confidence, known.records_error) * known.shares.own / group_count(groups, known.domain)
-    share = error * (1 - known.records_error) - known.records_error - rounding_share(groups, known.domain)
+    slack = rounding_share(groups, known.domain) * known.whole[1]
+    share = error - slack if known.counting else error * (1 - known.records_error) - known.records_error - slack
     room = share * known.records - SMALLEST_ROOM
     if not failure > 0 or not room > 0:
         raise QueryError(
@@ -301,10 +304,12 @@ def _sum(
     except BudgetError:
         if request.strict:
             raise
-        found = free_single(state.knowledge, query, None, request.confidence, strict=False)
+        known = known_for(state.knowledge, request)
+        found = free_single(known, query, None, request.confidence, strict=False)
         assert found is not None, "without a wanted error there is an answer"
         return found
-    sums = raw_sums(state.knowledge, groups, noises, settled)
+    counting = known_for(state.knowledge, request).counting
+    sums = replace(raw_sums(state.knowledge, groups, noises, settled), counting=counting)
     if fresh:
         state.learn(with_sums(state.knowledge, groups, noises, settled))
     stated = sums.centred if request.numbers == "centred" else sums.answer

@@ -256,7 +256,14 @@ def _default_terms(curator: Curator, journal: Journal, opening: Opening) -> dict
     else:
         decided = untold_start(curator, journal, opening.purpose, opening.useful or USEFUL, opening.confidence)
         share, told = decided.share, decided.to_dict()
-    terms = {"share": share, "attempt": 0, "joint": True, **told, **warm_units(curator.remaining, share)}
+    terms = {
+        "share": share,
+        "attempt": 0,
+        "joint": True,
+        "in_records": True,
+        **told,
+        **warm_units(curator.remaining, share),
+    }
     if opening.error is not None:
         # Each question will request that error and pay for itself.
         terms |= {"typical": 0, "error": opening.error}

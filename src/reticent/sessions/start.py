@@ -30,14 +30,8 @@ from reticent.releases.rounds import first_shares
 from reticent.sessions.investments import INVESTED_SHARE
 from reticent.sessions.journal import Journal
 from reticent.sessions.loss_audits import NOISE_SHARE
-from reticent.sessions.warm_start import (
-    TOTAL,
-    audited_bound,
-    default_order,
-    default_workload,
-    pay_record_count,
-    warm_units,
-)
+from reticent.sessions.record_count import TOTAL, pay_record_count
+from reticent.sessions.warm_start import audited_bound, default_order, default_workload, warm_units
 
 WARM_SHARE = 0.5
 """The share of the budget for a warm start (online.md 3)."""

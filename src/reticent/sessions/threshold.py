@@ -68,7 +68,7 @@ class TestedCounts(SessionEngine):
         """Always true: a test compares one question."""
         return True
 
-    def reading(self, query: Single, confidence: float, wanted: float | None) -> Reading | None:
+    def reading(self, request: Request, query: Single, wanted: float | None) -> Reading | None:
         """Free readings that do not affect the run's joint guarantee: repeated measurements of the run, and
         certificates.
 
@@ -78,7 +78,9 @@ class TestedCounts(SessionEngine):
         repeated = None if isinstance(query, Groups) else self.counts.recall(query)
         if repeated is not None and repeated.error <= wanted:
             return Reading(repeated.error, "cache", lambda: repeated.values, None, repeated.ledger_id)
-        audited = [way for way in self.state.knowledge.readings(query, confidence) if way.origin == "certificate"]
+        audited = [
+            way for way in self.state.knowledge.readings(query, request.confidence) if way.origin == "certificate"
+        ]
         return best(audited, wanted)
 
     def quote_single(self, request: Request, query: Single) -> Free | Measure:
@@ -94,7 +96,7 @@ class TestedCounts(SessionEngine):
                 return Free(request, known, self._judged(query, told))
             if self.state.charged(ASK + request.key):
                 return Measure(request, known, 0)
-        reading = self.reading(query, request.confidence, wanted)
+        reading = self.reading(request, query, wanted)
         if reading is not None:
             stated = self.confidence if reading.origin == "cache" else request.confidence
             return Free(request, known, answered(known, query, reading, stated))

@@ -17,7 +17,6 @@ from reticent.domain.numeric import has_positions
 from reticent.errors import BudgetError, QueryError
 from reticent.hypotheses.base import Hypothesis
 from reticent.hypotheses.choose import DENSE_CELLS, choose
-from reticent.hypotheses.fitting.prior import collapse
 from reticent.hypotheses.memory import refuse_beyond
 from reticent.hypotheses.sampling import TARGET_SETS
 from reticent.hypotheses.snapshot import Snapshot
@@ -26,7 +25,6 @@ from reticent.kernel.curator import NAMED, Curator, Noise
 from reticent.kernel.mechanisms.base import Gaussian, Laplace, Sensitivity
 from reticent.kernel.numeric_sums import BinOffsets, of_offsets
 from reticent.kernel.statistics import Kind
-from reticent.knowledge import tails
 from reticent.knowledge.certificates import LONGEST_AUDIT, Certificate, pay_audit
 from reticent.knowledge.guarantees import Outcome, Progress, Report
 from reticent.knowledge.knowledge import VACUOUS, Knowledge
@@ -35,13 +33,13 @@ from reticent.knowledge.tails import JOINT, noise_failure, reach
 from reticent.knowledge.typical import TypicalError, few, listed, measure_typical
 from reticent.planning.prediction import Largest, expected_largest, refitted_largest
 from reticent.queries.distribution import Distribution
-from reticent.queries.linear import Count, Marginal
 from reticent.queries.workload import Workload, marginals
 from reticent.releases.adaptive import Adaptive
-from reticent.releases.budgeting import TOTAL_SHARE, noise_costing, too_little
+from reticent.releases.budgeting import noise_costing
 from reticent.releases.release import Release
 from reticent.releases.rounds import STEPS
 from reticent.sessions.journal import AUDIT, TYPICAL, Journal
+from reticent.sessions.record_count import pay_record_count, refine_record_count
 from reticent.sessions.resume import OFFSETS, WARM, with_certificates, with_offsets, with_start
 
 AUDIT_SHARE = Fraction(1, 20)
@@ -49,8 +47,6 @@ TYPICAL_SHARE = Fraction(1, 20)
 """The share of the budget for a first typical error: its noise is then far below the error itself (docs/budget.md)."""
 OFFSET_SHARE = Fraction(1, 100)
 """The share of the budget for offsets within bins: their noise is then a few records in a bin (docs/budget.md)."""
-TOTAL = "session:total"
-"""Key of a private number of records."""
 NOISE_PART = 0.25
 """The share of a predicted largest error that the noise of a cheap audit adds to it."""
 CHEAP_SHARE = Fraction(1, 40)
@@ -215,6 +211,8 @@ def _fresh(
     if published is not None:
         journal.save_start(published)
         return _of_release(published, journal)
+    if "losses" not in settings:
+        refine_record_count(curator, journal, settings["confidence"], settings.get("error"))
     return untouched(curator, journal, _cold(curator.domain))
 
 
@@ -342,30 +340,6 @@ def covered_sets(domain: Domain, kind: Kind, order: int) -> list[tuple[str, ...]
     """The sets to audit: boxes and predicates of a set include those of its subsets; cells do not."""
     sizes = range(1, order + 1) if kind == "cells" else (order,)
     return [names for size in sizes for names in itertools.combinations(domain.names, size)]
-
-
-def pay_record_count(curator: Curator, journal: Journal) -> tuple[float, float]:
-    """The number of records and a bound on its relative error; paid for if it is private (spec 1.1)."""
-    if curator.records is not None:
-        return float(curator.records), 0.0
-    if (total := collapse(_measured(curator, journal), ())) is not None:
-        return tails.counted(float(total[0]), total[1], pure=curator.budget.pure)
-    units = min(int(curator.budget.limit * TOTAL_SHARE), curator.remaining)
-    if units == 0:
-        what = "the number of records, which is private here"
-        raise too_little(curator.remaining, curator.budget, what, needed=1)
-    noise = noise_costing(curator.budget, curator.moved(Sensitivity.scalar()), units)
-    settled = curator.measure([Count()], noise, key=journal.usable(TOTAL))
-    return tails.counted(float(settled.values[0]), noise.sd, pure=curator.budget.pure)
-
-
-def _measured(curator: Curator, journal: Journal) -> Iterator[tuple[tuple[str, ...], np.ndarray, float]]:
-    """The number of records that releases on this ledger measured, with its noise."""
-    for bought in journal.published():
-        settled = journal.released(bought, curator.domain)
-        for query, noise, values in zip(bought.queries, bought.noises, settled.values, strict=True):
-            if isinstance(query, Marginal) or not query.attributes:  # cells of other residuals add up to nothing
-                yield curator.domain.canonical(query.attributes), np.asarray(values, dtype=np.float64), noise.sd
 
 
 def default_workload(domain: Domain) -> Workload:

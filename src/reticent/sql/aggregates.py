@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
+from reticent.domain import Numeric
 from reticent.queries import Everything, Predicate, all_of
 from reticent.queries.forms import allowed_codes, bin_ends, bin_reach, scaled_numbers
 from reticent.sql import distribution, moments
@@ -308,6 +309,9 @@ class Aggregator:
             raise refused(f"{wording(tree)} depends on a noisy value", "write the value itself")
         ends = _ends(known, self._allowed(cells, where), isinstance(tree, exp.Min))
         note = f"{wording(tree)} is of the declared values, which are public, not of the rows"
+        if isinstance(inner, exp.Column) and isinstance(scope.domain[scope.attribute(inner)], Numeric):
+            level = 0 if isinstance(tree, exp.Min) else 1
+            note = f"{note}; QUANTILE_DISC({wording(inner)}, {level}) bounds that of the rows"
         if note not in self.declared:
             self.declared.append(note)
         return Known(Labels.constant(ends, self.scan.rows), known.kind, declared=note)

@@ -81,6 +81,7 @@ def free_table(
     What was bought for this very wish comes first, as it was answered then.
     """
     statement, error, confidence = request.question, request.error, request.confidence
+    knowledge = knowledge.of_counts
     assert isinstance(statement, Statement), "SQL, compiled"
     refuse_sums(statement, knowledge.unit)
     if statement.explained is not None and error is not None:
@@ -94,7 +95,7 @@ def free_table(
         errors = needed_errors(statement, knowledge, error, each) if stored is None else stored
         return _within(statement, knowledge, request, errors)
     if stored is None:
-        check_wish(statement, error, knowledge.records)
+        check_wish(statement, error, knowledge.records, knowledge.records_error)
     else:
         kept = None if told is None else told(part_name(statement.text, error, confidence))
         bought = _within(statement, knowledge, request, stored) if kept is None else _repeated(kept)
@@ -307,7 +308,7 @@ def _of_rows(knowledge: Knowledge, part: Part, confidence: float) -> Answer | No
 def _sums_of(knowledge: Knowledge, query: Query) -> tuple[RawSums, ...]:
     """Everything that was bought of a total's numbers."""
     groups = summed_groups(query, knowledge.domain) if knowledge.sums else None
-    return () if groups is None else knowledge.sums.get(groups.digest, ())
+    return () if groups is None else knowledge.sums_of(groups.digest)
 
 
 def _frozen(answer: Answer) -> Answer:
@@ -333,11 +334,18 @@ def needed_errors(
     count: what needs a smaller one is told that it fell short. Totals in `of_rows` will be centred sums of the rows'
     own numbers: then counts of their records are asked, too.
     """
-    asked = statement.asked(of_rows)
+    knowledge, asked = knowledge.of_counts, statement.asked(of_rows)
     estimates = {query: _best(knowledge, query, confidence) for query in asked}
     for query, counted in statement.present_blocks(of_rows).items():
         estimates[query] = farthest_sums(query, knowledge.domain, counted.shares(estimates)[0])
-    found = targets(statement, estimates, error, records=knowledge.records, records_error=knowledge.records_error)
+    found = targets(
+        statement,
+        estimates,
+        error,
+        records=knowledge.records,
+        records_error=knowledge.records_error,
+        counting=knowledge.counting,
+    )
     needed = [found[query] for query in asked]
     if own is not None:
         return needed if statement.counts else [max(part, own) for part in needed]
@@ -388,6 +396,7 @@ def result_table(
     confidence: float,
 ) -> ResultTable:
     """The result that the answers to its parts give."""
+    knowledge = knowledge.of_counts
     found = {part.query: answer for part, answer in zip(parts, answers, strict=True)}
     # What is paid for shares the confidence between its own questions; beside free ones others may tighten bounds.
     tighten = None if error is not None else lambda query: _best(knowledge, query, confidence)
@@ -395,6 +404,7 @@ def result_table(
         found.__getitem__,
         records=knowledge.records,
         records_error=knowledge.records_error,
+        counting=knowledge.counting,
         unit=knowledge.unit,
         tighten=tighten,
         joint=together(knowledge),

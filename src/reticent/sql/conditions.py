@@ -7,6 +7,7 @@ of its columns.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from math import ceil, floor, inf, isfinite, nextafter
 from typing import Any
@@ -234,6 +235,26 @@ def _plain(predicate: Predicate, node: exp.Expr, scope: Scope) -> Selection:
             raise
         return replace(_cut(node, scope, refusal), limits=_limits(predicate, attribute))
     return _unless_null(predicate, scope)
+
+
+def cut_by_comparison(tree: exp.Expr, scope: Scope) -> str:
+    """Where a comparison of a column with constants in an expression cuts a bin; empty if none does."""
+    for node in tree.find_all(*_MIRRORED, exp.In, exp.Between, exp.Case):
+        tests: list[exp.Expr] = [node]
+        if isinstance(node, exp.Case):
+            # CASE x WHEN 30: a comparison for each branch.
+            compared = node.args.get("this")
+            tests = []
+            if isinstance(compared, exp.Expr):
+                tests = [exp.EQ(this=compared.copy(), expression=branch.this.copy()) for branch in node.args["ifs"]]
+        for test in tests:
+            sides = [_bare(side) for side in (test.this, test.args.get("expression")) if side is not None]
+            if any(isinstance(side, exp.Column) for side in sides) and len(set(test.find_all(exp.Column))) == 1:
+                with suppress(QueryError):
+                    found = condition(test, scope)
+                    if not found.exact:
+                        return found.cut
+    return ""
 
 
 def _limits(predicate: Comparison, attribute: Attribute) -> tuple[tuple[str, float, float], ...]:

@@ -36,7 +36,13 @@ TURNED = 4
 
 
 def targets(
-    statement: Statement, estimates: Mapping[Query, Answer], wish: WantedError, *, records: float, records_error: float
+    statement: Statement,
+    estimates: Mapping[Query, Answer],
+    wish: WantedError,
+    *,
+    records: float,
+    records_error: float,
+    counting: bool = False,
 ) -> dict[Query, float]:
     """The error each query needs, as a share of the table, so that every number of the result reaches the wish.
 
@@ -44,12 +50,12 @@ def targets(
     the bound that is stated in the end; the same wish asked again starts from what was measured.
     """
     needed = [math.inf] * len(statement.measures)
-    run = statement.evaluation(estimates, records, records_error)
+    run = statement.evaluation(estimates, records, records_error, counting=counting)
     kept = statement.kept(run)
     shown = np.ones(statement.relation.rows, dtype=bool) if kept is None else kept.holds
     wanted = wanted_errors(statement, wish, records)
     asked = [place for place in wanted if _bought(statement, statement.fields[place].expr)]
-    _refuse_vacuous(statement, wanted, asked, records, shown)
+    _refuse_vacuous(statement, wanted, asked, statement.possible(records, records_error), shown)
     for place in asked:
         error = _reaching(statement, place, run, wanted[place], shown)
         for measure in run.read_places(statement.fields[place].expr.places):
@@ -64,18 +70,18 @@ def targets(
     return {query: found[query] for query in estimates}
 
 
-def check_wish(statement: Statement, wish: WantedError, records: float) -> None:
+def check_wish(statement: Statement, wish: WantedError, records: float, records_error: float) -> None:
     """Refuse a wish in the wrong unit, or one that costs nothing to state."""
     wanted = wanted_errors(statement, wish, records)
     asked = [place for place in wanted if _bought(statement, statement.fields[place].expr)]
-    _refuse_vacuous(statement, wanted, asked, records, np.ones(statement.relation.rows, dtype=bool))
+    possible = statement.possible(records, records_error)
+    _refuse_vacuous(statement, wanted, asked, possible, np.ones(statement.relation.rows, dtype=bool))
 
 
 def _refuse_vacuous(
-    statement: Statement, wanted: Mapping[int, float], asked: Sequence[int], records: float, shown: np.ndarray
+    statement: Statement, wanted: Mapping[int, float], asked: Sequence[int], possible: Run, shown: np.ndarray
 ) -> None:
     """Refuse errors of half the range or more of every number that is asked, and errors of numbers that are NULL."""
-    possible = statement.possible(records)
     ranges = {place: _extremes(statement.fields[place].expr, possible, shown) for place in asked}
     null = [place for place, (low, _) in ranges.items() if math.isnan(low)]
     if asked and all(place in null or high - low <= 2 * wanted[place] for place, (low, high) in ranges.items()):
@@ -227,7 +233,9 @@ def _worst(expr: Expr, places: Sequence[int], run: Run, error: float, known: np.
     for turned in signs:
         measures = list(run.measures)
         for place, sign in zip(places, turned, strict=True):
-            measures[place] = _around(run.measures[place], sign * error, error, run.limits(place))
+            measures[place] = _around(
+                run.measures[place], sign * error, error, run.limits(place), known=run.public.get(place)
+            )
         errors = run.changed(measures).numbers(expr).error[known]
         worst = max(worst, float(np.where(np.isnan(errors), np.inf, errors).max()))
     return worst
@@ -243,9 +251,14 @@ def _together(count: int) -> list[tuple[float, ...]]:
     return [(sign,) * count for sign in (-1.0, 1.0)]
 
 
-def _around(share: Interval, moved: float, error: float, limits: tuple[float, float]) -> Interval:
-    """What would be stated if the answer came out so far off; shares that are known exactly stay so."""
+def _around(
+    share: Interval, moved: float, error: float, limits: tuple[float, float], *, known: np.ndarray | None = None
+) -> Interval:
+    """What would be stated if the answer came out so far off; shares that are known exactly, or that no purchase
+    tells better, stay so.
+    """
     exact = share.low == share.high
+    exact = exact if known is None else exact | known
     value = np.where(exact, share.value, share.value + moved)
     return Interval(
         value,

@@ -66,7 +66,10 @@ def _most(share: Interval) -> np.ndarray:
 
 @dataclass(eq=False)
 class Run:
-    """What was answered: one interval per measure, in fractions of the table, and the number of records."""
+    """What was answered: one interval per measure, in fractions of the table, and the number of records.
+
+    Where that number is private, fractions are of the released one, so that their products with it are counts.
+    """
 
     measures: Sequence[Interval]
     records: Interval
@@ -87,6 +90,10 @@ class Run:
     """The same measures in one fitted distribution, without bounds."""
     fitted: frozenset[int] = frozenset()
     """Measures whose values are those of the fit."""
+    most: float = 1.0
+    """The largest possible share, above 1 where shares are of a released number of records."""
+    public: Mapping[int, np.ndarray] = field(default_factory=dict)
+    """Rows that are all records, by measure: what is known of them is known of the number of records."""
     _known: dict[int, Any] = field(default_factory=dict)
 
     def of(self, expr: Expr) -> Vector:
@@ -211,7 +218,7 @@ class Run:
 
     def limits(self, place: int) -> tuple[float, float]:
         """Between which the share of a measure lies."""
-        return (-0.5, 0.5) if place in self.centred else (0.0, 1.0)
+        return (-self.most / 2, self.most / 2) if place in self.centred else (0.0, self.most)
 
     def of_rows(self, places: Iterable[int]) -> bool:
         """Whether no total among these is of representatives: bins hide nothing of their sum."""

@@ -18,7 +18,7 @@ from reticent.queries import Everything, Predicate, all_of, any_of
 from reticent.queries.forms import Dense, Form
 from reticent.sql.builder import kind_of_value
 from reticent.sql.cells import OnCells, on_cells
-from reticent.sql.conditions import condition
+from reticent.sql.conditions import condition, cut_by_comparison
 from reticent.sql.constants import constant, is_constant
 from reticent.sql.expressions import Known
 from reticent.sql.refusals import CELLS_A_STEP, refused, wording
@@ -137,15 +137,17 @@ def _classes(tree: exp.Expr, scope: Scope, cut: str = "") -> GroupedBy:
     labels, beyond = to_labels(known.vector, known.kind), ""
     if labels is None:
         # What is clamped to the upper edge of the last bin may be all that differs within it.
-        opened = on_cells(tree, scope, opened=True)
-        if opened.known is not None and (labels := to_labels(opened.known.vector, known.kind)) is not None:
+        opened, compared = on_cells(tree, scope, opened=True), cut_by_comparison(tree, scope)
+        if opened.known is not None and not compared:
+            labels = to_labels(opened.known.vector, known.kind)
+        if labels is not None:
             beyond = (
                 f"{wording(tree)}: values at the upper end of {', '.join(cells.names)} and beyond are in the last bin"
             )
         elif (chosen := _left(cells, scope)) is not None:
             return _of_left(tree, cells, chosen, scope)
-        elif cut:
-            raise QueryError(f"GROUP BY: {cut}")
+        elif compared or cut:
+            raise QueryError(f"GROUP BY: {compared or cut}")
         else:
             _suggest_unit(tree, scope, opened.first_open() or cells.first_open())
             where = (opened if opened.first_open() else cells).first_open() or "a bin"

@@ -210,11 +210,13 @@ class Block:
         """Bytes it may come to hold, the query's compiled form included."""
         return self.mask.nbytes + (0 if self.query is None else OBJECT_BYTES + self.form_bytes + self.text_bytes)
 
-    def shares(self, answers: Mapping[Query, Answer]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Values, and their lowest and highest; without a query the share is 1, by the domain alone."""
+    def shares(self, answers: Mapping[Query, Answer], doubt: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Values, and their lowest and highest; without a query the share is 1, by the domain alone, within `doubt` of
+        a released number of records.
+        """
         if self.query is None:
             known = self.mask.astype(float)
-            return known, known, known
+            return known, known * (1 - doubt), known * (1 + doubt)
         answer = answers.get(self.query)
         if answer is None:  # it only tightens a bound, and could not be read for free
             value, low, high = 0.0, -np.inf, np.inf
@@ -233,11 +235,11 @@ class Block:
             found = np.transpose(found, [names.index(name) for name in self.columns])
         return found.ravel()
 
-    def typical(self, answers: Mapping[Query, Answer]) -> np.ndarray:
-        """What most questions like each share err; NaN where nothing is stated."""
+    def typical(self, answers: Mapping[Query, Answer], doubt: float) -> np.ndarray:
+        """What most questions like each share err; NaN where nothing is stated. `doubt` is that of all records."""
         answer = None if self.query is None else answers.get(self.query)
         if answer is None or answer.typical is None:
-            return np.full(self.mask.size, 0.0 if self.query is None else np.nan)
+            return np.full(self.mask.size, doubt if self.query is None else np.nan)
         return np.where(self.mask, self.laid_out(answer.typical), 0.0)
 
 
@@ -305,11 +307,12 @@ def share_interval(
     answers: Mapping[Query, Answer],
     rows: np.ndarray,
     limits: tuple[float, float] = (0.0, 1.0),
+    doubt: float = 0.0,
 ) -> Interval:
     """The measure in every group; a certified share is a fraction, so its bounds are cut to its limits."""
     if not blocks:  # compiled on the way, and not used in the end
         return Interval.exactly(0.0, len(rows))
-    parts = zip(*(block.shares(answers) for block in blocks), strict=True)
+    parts = zip(*(block.shares(answers, doubt) for block in blocks), strict=True)
     values, low, high = ((part[0] if len(part) == 1 else np.concatenate(part))[rows] for part in parts)
     bounded = np.isfinite(low) & np.isfinite(high)
     return Interval(

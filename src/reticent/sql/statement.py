@@ -269,6 +269,7 @@ class Statement:
         *,
         records: float,
         records_error: float = 0.0,
+        counting: bool = False,
         unit: str = "record",
         tighten: Callable[[Query], Answer] | None = None,
         sample: Sample | None = None,
@@ -278,6 +279,8 @@ class Statement:
         fit: Callable[[Query], Answer] | None = None,
     ) -> ResultTable:
         """Ask every query once and compute the table; `records_error` bounds abs(n - records) / records.
+
+        With `counting`, answers are shares of `records`, so that counts do not have that error.
 
         `tighten` answers for free; its answers hold jointly with those of `answer`. `sample` draws synthetic rows for
         statements that use them. Answers whose origin is `joint` fail together. `offset` is the correction of the
@@ -293,12 +296,12 @@ class Statement:
         answers = {query: answer(query) for query in (self.queries if asked is None else asked)}
         if tighten is not None:
             answers |= self._tightened(tighten, joint)
-        run = self.evaluation(answers, records, records_error)
+        run = self.evaluation(answers, records, records_error, counting=counting)
         if offset is not None:
             run = replace(run, shifts={place: self._shift(place, offset) for place in run.binned})
         if fit is not None:
             run = self._fitted(run, answers, fit)
-        table = self._table(run, answers, records_error, joint)
+        table = self._table(run, answers, records_error, joint, counting=counting)
         return replace(table, basis=basis_of(self, table, run, unit))
 
     def _tightened(self, tighten: Callable[[Query], Answer], joint: frozenset[str]) -> dict[Query, Answer]:
@@ -306,24 +309,33 @@ class Statement:
         together = {query: answer for query, answer in found.items() if answer.origin in (*joint, "certificate")}
         return found if len(found) - len(together) <= FEW else together
 
-    def evaluation(self, answers: Mapping[Query, Answer], records: float, records_error: float) -> Run:
+    def evaluation(
+        self, answers: Mapping[Query, Answer], records: float, records_error: float, *, counting: bool = False
+    ) -> Run:
         """A new evaluation, in which nothing is computed yet."""
-        answers = self._with_bins(self._uncentred(answers))
+        doubt = records_error if counting else 0.0
+        answers = self._with_bins(self._uncentred(answers, doubt), doubt)
         centred = {p: binning.present for p, binning in self.binned.items() if self._are(p, answers, CentredAnswer)}
+        read, most = list(zip(self.read_blocks(answers), self.rows, strict=True)), 1 + doubt
         measured = [
-            share_interval(blocks, answers, rows, (-0.5, 0.5) if place in centred else (0.0, 1.0))
-            for place, (blocks, rows) in enumerate(zip(self.read_blocks(answers), self.rows, strict=True))
+            share_interval(blocks, answers, rows, (-most / 2, most / 2) if place in centred else (0.0, most), doubt)
+            for place, (blocks, rows) in enumerate(read)
         ]
         size = np.full(1, float(records))
         spread = Interval.exact(size)
-        if records_error:
+        if records_error and not counting:
             spread = Interval(size, size * (1 - records_error), size * (1 + records_error))
         hidden = {place: binning for place, binning in self.binned.items() if not self._are(place, answers, RowsAnswer)}
-        return Run(measured, spread, hidden, centred=centred)
+        public = {
+            place: np.concatenate([np.full(block.mask.size, block.query is None) for block in blocks])[rows]
+            for place, (blocks, rows) in enumerate(read)
+            if doubt and any(block.query is None for block in blocks)
+        }
+        return Run(measured, spread, hidden, centred=centred, most=most, public=public)
 
-    def possible(self, records: float) -> Run:
+    def possible(self, records: float, records_error: float = 0.0) -> Run:
         """An evaluation on nothing but the domain: its bounds are the ranges of all numbers."""
-        return self.evaluation({}, records, 0.0).possible()
+        return self.evaluation({}, records, records_error, counting=True).possible()
 
     def _fitted(self, run: Run, answers: Mapping[Query, Answer], fit: Callable[[Query], Answer]) -> Run:
         """The evaluation with the fit's own values beside the answers, if some of these are not from the fit.
@@ -351,15 +363,18 @@ class Statement:
                 )
         return replace(run, measures=measures, fit=replace(fitted, shifts=run.shifts), fitted=places)
 
-    def _uncentred(self, answers: Mapping[Query, Answer]) -> Mapping[Query, Answer]:
+    def _uncentred(self, answers: Mapping[Query, Answer], doubt: float) -> Mapping[Query, Answer]:
         """The same answers; if one of several totals could not be bought, all of them are whole totals."""
         centred = {query: answer for query, answer in answers.items() if isinstance(answer, CentredAnswer)}
         if all(self._are(place, answers, CentredAnswer) for place in self._totals(centred)):
             return answers
         counted = self.present_blocks(centred)
-        return {**answers, **{q: with_counts(a, counted[q].shares(answers)) for q, a in centred.items()}}
+        return {
+            **answers,
+            **{q: with_counts(a, counted[q].shares(answers, doubt), 1 + doubt) for q, a in centred.items()},
+        }
 
-    def _with_bins(self, answers: Mapping[Query, Answer]) -> Mapping[Query, Answer]:
+    def _with_bins(self, answers: Mapping[Query, Answer], doubt: float) -> Mapping[Query, Answer]:
         """The same answers, and estimates of totals of representatives that earlier ledgers did not buy."""
         rows = {query: answers[query] for query in self.of_bins if isinstance(answers.get(query), RowsAnswer)}
         missing = {query: answer for query, answer in rows.items() if self.of_bins[query] not in answers}
@@ -369,7 +384,7 @@ class Statement:
         found = dict(answers)
         for query, answer in missing.items():
             if isinstance(answer, CentredAnswer):
-                answer = with_counts(answer, counted[query].shares(answers))
+                answer = with_counts(answer, counted[query].shares(answers, doubt), 1 + doubt)
             value = np.asarray(answer.value)
             found[self.of_bins[query]] = Answer(query.text, value, None, None, None, "hypothesis", certified=False)
         return found
@@ -411,7 +426,13 @@ class Statement:
         return chosen[relation.offset : stop]
 
     def _table(
-        self, run: Run, found: Mapping[Query, Answer], records_error: float, joint: frozenset[str] = frozenset()
+        self,
+        run: Run,
+        found: Mapping[Query, Answer],
+        records_error: float,
+        joint: frozenset[str] = frozenset(),
+        *,
+        counting: bool = False,
     ) -> ResultTable:
         answers, relation = list(found.values()), self.relation
         kept = self.kept(run)
@@ -452,7 +473,7 @@ class Statement:
             price=sum(answer.price for answer in answers),
             note="; ".join((*told, *self._membership(run, kept, shown))),
             types=tuple(column.kind for column in columns),
-            typical=self._typical(run, found, records_error, shown),
+            typical=self._typical(run, found, 0.0 if counting else records_error, shown),
         )
 
     def _typical(
@@ -467,7 +488,7 @@ class Statement:
                 columns.append([None] * len(shown))
                 continue
             blocks = self.measures[place]
-            shares = np.concatenate([block.typical(found) for block in blocks])[self.rows[place]]
+            shares = np.concatenate([block.typical(found, run.most - 1) for block in blocks])[self.rows[place]]
             records = abs(expr.terms[0][0]) * float(run.records.value[0])
             # A noisy number of records moves a count by its own error, too.
             errors = (1 + records_error) * shares * records + records_error * np.abs(run.numbers(expr).value)

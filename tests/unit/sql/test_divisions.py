@@ -76,3 +76,31 @@ def test_what_may_be_null_within_a_bin_has_no_bounded_statistic(aggregate: str, 
         table().ask(text)
     for other in ("1 / (v - 5)", "NULLIF(v, 5)"):
         assert len(table().ask(f"SELECT {aggregate.replace('x', other)} FROM t WHERE v >= 10").rows) == 1
+
+
+EDGES = [
+    "CASE WHEN v = 20 THEN 'end' ELSE 'other' END",
+    "CASE WHEN v >= 20 THEN 'end' ELSE 'other' END",
+    "CASE WHEN 20 > v THEN 'below' ELSE 'other' END",
+    "CASE WHEN v IN (20, 21) THEN 1 ELSE 0 END",
+    "CASE v WHEN 20 THEN 1 ELSE 0 END",
+    "CASE WHEN v = 10 THEN 'middle' ELSE 'other' END",
+    "IF(v = 20, 1, 0)",
+    "COALESCE(CASE WHEN v = 20 THEN num END, 5)",
+    "v = 20",
+]
+
+
+@pytest.mark.parametrize("key", EDGES)
+def test_a_class_that_divides_a_bin_is_refused_at_every_edge(key: str) -> None:
+    """Values at the upper edge of the last bin were counted in the other class, with certainty and a note."""
+    with pytest.raises(QueryError, match=r"cuts|divides"):
+        table().ask(f"SELECT {key} AS c, COUNT(*) FROM t GROUP BY c")
+
+
+def test_rounded_values_and_conditions_that_leave_the_bin_out_still_divide_records() -> None:
+    rounded = table().ask("SELECT FLOOR(v / 10) AS c, COUNT(*) FROM t GROUP BY c")
+    assert [row[0] for row in rounded.rows] == [0, 1]
+    assert "last bin" in rounded.note
+    assert table().ask("SELECT CASE WHEN v = 20 THEN 1 ELSE 0 END AS c, COUNT(*) FROM t WHERE v < 10 GROUP BY c").rows
+    assert table().ask("SELECT CASE WHEN v <= 20 THEN 1 ELSE 0 END AS c, COUNT(*) FROM t GROUP BY c").rows

@@ -125,3 +125,19 @@ def test_numbers_computed_of_conditions_stand_below_each_other() -> None:
     with rt.Session.open(None, table, rt.Budget(rho=50), warm_start=0.5) as session:
         found = session.ask(f"{part} UNION ALL {part}")
     assert found.rows == ((1.0, 1.0, -1.0),) * 2
+
+
+def test_the_largest_value_of_a_group_is_bounded_where_max_says() -> None:
+    """MAX is of the declared values; its note names the question about the rows."""
+    domain = rt.Domain(x=rt.Numeric(edges=[0, 10, 20, 30]), g=rt.Integer(2))
+    rows = pa.table({"x": [5.0, 8.0, 12.0, 27.0] * 500, "g": [0, 0, 0, 1] * 500})
+    with rt.Session.open(None, rt.Table.of(rows, domain), rt.Budget(rho=50), warm_start=0.5) as session:
+        declared = session.ask("SELECT g, MAX(x), MIN(x) FROM t GROUP BY g")
+        assert "QUANTILE_DISC(x, 1) bounds that of the rows" in declared.note
+        assert "QUANTILE_DISC(x, 0) bounds that of the rows" in declared.note
+        found = session.ask("SELECT g, QUANTILE_DISC(x, 1), QUANTILE_DISC(x, 0) FROM t GROUP BY g")
+    for (_, most, least), (_, above, below), truth in zip(
+        found.rows, found.errors, [(12.0, 5.0), (27.0, 27.0)], strict=True
+    ):
+        assert abs(most - truth[0]) <= above
+        assert abs(least - truth[1]) <= below
