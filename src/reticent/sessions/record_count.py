@@ -65,7 +65,7 @@ def second_units(curator: Curator, count: float, confidence: float, error: float
     whole, power = curator.remaining + first, 1.0 if budget.pure else 0.5
     wanted = VACUOUS if error is None else error
     doubt = tails.counted(count, noise_costing(budget, moved, whole).sd, pure=budget.pure)[1]
-    share = records_share(doubt / wanted, power, shares_only=error is not None)
+    share = record_count_share(doubt / wanted, power, shares_only=error is not None)
     if share is None or share <= TOTAL_SHARE:
         return 0
     left = noise_costing(budget, moved, max(1, int(whole * (1 - share))))
@@ -75,7 +75,7 @@ def second_units(curator: Curator, count: float, confidence: float, error: float
     return int(whole * (share ** (2 * power) - float(TOTAL_SHARE) ** (2 * power)) ** (1 / (2 * power)))
 
 
-def records_share(doubt: float, power: float, *, shares_only: bool) -> float | None:
+def record_count_share(doubt: float, power: float, *, shares_only: bool) -> float | None:
     """The share of the budget for the number of records; None if the whole budget would not suffice.
 
     `doubt` is the relative error of the number, over the error wanted of shares, that the whole budget would leave.

@@ -16,7 +16,7 @@ from reticent.kernel.accounting import Budget
 from reticent.kernel.curator import Curator
 from reticent.knowledge.tails import RECORDS_FAILURE, counted
 from reticent.sessions import warm_start
-from reticent.sessions.record_count import SECOND_TOTAL, TOTAL, combined, records_share, second_units
+from reticent.sessions.record_count import SECOND_TOTAL, TOTAL, combined, record_count_share, second_units
 from reticent.sessions.session import Session
 
 GAUSSIAN = Budget(epsilon=1, delta=1e-9)
@@ -38,16 +38,16 @@ def answered(share: np.ndarray, doubt: float, power: float) -> np.ndarray:
 def test_the_share_of_the_number_answers_most_questions(power: float, doubt: float) -> None:
     shares = np.linspace(1e-5, 1, 200_001)[:-1]
     found = answered(shares, doubt, power)
-    best = records_share(doubt, power, shares_only=True)
+    best = record_count_share(doubt, power, shares_only=True)
     assert best == pytest.approx(shares[found.argmax()], abs=1e-4)
     # If nothing is known of the questions: counts keep as much of the budget as shares keep of their best.
     kept = np.minimum(1 - shares, found / found.max())
-    assert records_share(doubt, power, shares_only=False) == pytest.approx(shares[kept.argmax()], abs=1e-4)
+    assert record_count_share(doubt, power, shares_only=False) == pytest.approx(shares[kept.argmax()], abs=1e-4)
 
 
 def test_what_the_whole_budget_cannot_tell_is_not_bought() -> None:
-    assert records_share(1.0, 0.5, shares_only=True) is None
-    assert records_share(1.0, 1.0, shares_only=False) is None
+    assert record_count_share(1.0, 0.5, shares_only=True) is None
+    assert record_count_share(1.0, 1.0, shares_only=False) is None
 
 
 @pytest.mark.parametrize("part", [0.5001, 0.6, 0.9, 0.99, 0.9999])
