@@ -169,7 +169,7 @@ def row_of(plan: LossPlan, family: str, mechanism: str) -> float:
 def test_the_planner_needs_as_many_records_as_table_1_says_for_one_loss(
     family: str, loss: ConvexLoss, expected: float, errors: tuple[float, ...]
 ) -> None:
-    solver = _Solver("records", None, None, RHO)
+    solver = _Solver("records", None, None, RHO, RHO)
     kinds = next(kinds for name, kinds, _ in _families([loss], DOMAIN) if name == family)
     task = Task((loss,), DOMAIN, "replace-one", 1.0, 1, FAILURE, 3.0)
     found = fitted(lambda error: replace(solver, error=error).single(task, kinds, 1), errors)
