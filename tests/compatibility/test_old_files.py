@@ -128,9 +128,21 @@ def test_small_noise_that_was_charged_on_the_table_s_own_grid_is_redeemed(name: 
     assert COARSE[name].dies in begun["key"]
     spent = COARSE[name].run(path)
     assert [event["kind"] for event in events(path) if event["key"] == begun["key"]] == ["reserve", "redeem", "settle"]
+    drawn, settled = begun["payload"]["request"]["mechanisms"][0], events(path)[begun["sequence"] + 1 :]
+    read = next(event["sequence"] for event in settled if (event["key"], event["kind"]) == (begun["key"], "settle"))
+    stated = [event["payload"] for event in settled if event["payload"].get("ledger_id") == read]
+    assert all(one["noise"] == drawn for one in stated), "bounds follow from the noise that was drawn"
+    assert len(stated) == (COARSE[name].dies in ("session:audit", "session:typical"))
     assert COARSE[name].run(path) == spent
     verify(path)
     assert READER.main([str(path)]) == 0
+
+
+def test_the_bound_of_a_redeemed_audit_follows_from_the_noise_that_was_drawn(tmp_path: Path) -> None:
+    path, budget = unpacked("coarse-release", tmp_path), rt.Budget(epsilon=5, delta=1e-9)
+    drawn = events(path)[-1]["payload"]["request"]["mechanisms"][0]
+    release = rt.release(table(2000, weight=1), workload(), budget, ledger=path, progress=False)
+    assert drawn in [one.noise for one in release.certificates]
 
 
 def events(path: Path) -> list[dict[str, Any]]:

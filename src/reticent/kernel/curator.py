@@ -92,11 +92,15 @@ NAMED = 24
 
 @dataclass(frozen=True, eq=False)
 class Settled:
-    """The release of a verb: noisy numbers in records, or indices; its cost in nano-units and its ledger event."""
+    """The release of a verb: noisy numbers in records, or indices; its cost in nano-units and its ledger event.
+
+    `noises` are those of measured numbers as they were drawn: a key that an earlier version charged keeps its noise.
+    """
 
     values: tuple[np.ndarray, ...]
     cost: int
     ledger_id: int
+    noises: tuple[Noise, ...] = ()
 
 
 class Epoch:
@@ -512,7 +516,7 @@ def released(event: Event, statistics: Sequence[Statistic], noises: Sequence[Noi
     noisy = [unpack_array(text) for text in event.payload["values"]]
     grids = [statistic.resolution(grid) * grid for statistic in statistics]
     found = (v / (g * noise.refinement(g)) for v, g, noise in zip(noisy, grids, noises, strict=True))
-    return Settled(tuple(found), event.cost, event.sequence)
+    return Settled(tuple(found), event.cost, event.sequence, tuple(noises))
 
 
 def _work(statistic: Statistic) -> int:

@@ -202,7 +202,7 @@ def pay_audit(
         sets=sets,
         snapshot=snapshot,
         reading=audit_reading(float(settled.values[0]), records),
-        noise=noise.describe(),
+        noise=settled.noises[0].describe(),
         # Guesses are rounded to the grid cell by cell, and discrete noise may exceed its bound by one step.
         slack=(0.5 * largest + 1) * step / records,
         records=records,

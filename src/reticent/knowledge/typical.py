@@ -222,7 +222,7 @@ def measure_typical(
         share=share,
         snapshot=snapshot,
         reading=audit_reading(float(settled.values[0]), records),
-        noise=noise.describe(),
+        noise=settled.noises[0].describe(),
         # Guesses are rounded to the grid cell by cell, and discrete noise may exceed its bound by one step.
         slack=(0.5 * max(guess.size for guess in guesses) + 1) / fine(1) / records,
         records=records,

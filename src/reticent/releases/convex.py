@@ -469,7 +469,7 @@ class _Run:
             settled = self.curator.measure([statistic], noise, key=named)
             reading = ExcessReading(
                 value=float(settled.values[0]),
-                noise=noise,
+                noise=settled.noises[0],
                 index=1,
                 scale=self.scale,
                 records=self.records,

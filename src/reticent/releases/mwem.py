@@ -177,8 +177,8 @@ class MWEM:
             named = steps.begin(f"measure {turn}")
             if not steps.pays(units := steps.share(to_measure)):
                 break
-            noise = noise_costing(budget, curator.moved(ONE), units)
-            settled = curator.measure([query], noise, key=named)
+            settled = curator.measure([query], noise_costing(budget, curator.moved(ONE), units), key=named)
+            noise = settled.noises[0]
             steps.paid(settled.cost, to_measure)
             answers.append((query, float(settled.values[0]) / records, noise.sd / records))
             measurements.append(Measurement(query, np.array(answers[-1][1]), answers[-1][2], noise.describe()))
@@ -226,7 +226,7 @@ def count_records(curator: Curator, steps: Steps) -> tuple[float, float]:
     noise = noise_costing(curator.budget, curator.moved(ONE), max(steps.share(units), 1))
     settled = curator.measure([Count()], noise, key=named)
     steps.paid(units)  # whole: what rounding left over is nobody's
-    return counted(float(settled.values[0]), noise.sd, pure=curator.budget.pure)
+    return counted(float(settled.values[0]), settled.noises[0].sd, pure=curator.budget.pure)
 
 
 def default_rounds(records: float, log_universe: float, budget: Budget, units: int) -> int:

@@ -87,7 +87,7 @@ def audited(
     settled = curator.measure([largest], noise, key=named)
     reading = AuditReading(
         value=audit_reading(float(settled.values[0]), records),
-        noise=noise.describe(),
+        noise=settled.noises[0].describe(),
         # Guesses are rounded to the grid, discrete noise may stray one step further; values were rounded, too.
         slack=1.5 / fine(1) / records + VALUE_ROUNDING,
         records=records,

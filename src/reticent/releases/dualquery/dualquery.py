@@ -386,7 +386,7 @@ class DualQuery:
         noise = noise_costing(curator.budget, curator.moved(Sensitivity.scalar()), units)
         settled = curator.measure([count()], noise, key=named)
         steps.paid(settled.cost)
-        records, uncertain = counted(round(float(settled.values[0])), noise.sd, pure=curator.budget.pure)
+        records, uncertain = counted(round(float(settled.values[0])), settled.noises[0].sd, pure=curator.budget.pure)
         return round(records), uncertain
 
     def _one_ways(self, curator: Curator, steps: Steps, records: int) -> list[Measurement]:
@@ -398,8 +398,10 @@ class DualQuery:
         noise = noise_costing(curator.budget, curator.moved(of_one_marginal(curator.neighbours)), each)
         settled = curator.measure(queries, noise, key=named)
         steps.paid(settled.cost)
-        sd = noise.sd / records
-        return [Measurement(q, v / records, sd, noise.describe()) for q, v in zip(queries, settled.values, strict=True)]
+        return [
+            Measurement(query, values / records, drawn.sd / records, drawn.describe())
+            for query, values, drawn in zip(queries, settled.values, settled.noises, strict=True)
+        ]
 
 
 def _shares(measurements: list[Measurement]) -> list[np.ndarray] | None:
