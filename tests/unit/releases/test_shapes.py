@@ -24,7 +24,9 @@ from reticent.knowledge.publications import composing
 from reticent.queries.workload import Workload
 
 DELTA = 1e-9
-RUNS, PLAIN_RUNS = 4, 20
+RUNS, PLAIN_RUNS = 4, 200
+MANY = 60
+"""Runs where few runs miss a mark: the total variation of eight cells in much noise varies by two fifths."""
 LARGEST = 20_000
 """Possible records of a generated table."""
 MOST_SETS = 40
@@ -78,12 +80,12 @@ class Shape(NamedTuple):
             for chosen in map(self.domain.canonical, self.workload.marginals)
         }
 
-    def ours(self, *, epsilon: float = 1.0, records: int = 1) -> float:
+    def ours(self, runs: int, *, epsilon: float = 1.0, records: int = 1) -> float:
         """The mean total variation of releases with so many times the budget and the records."""
         budget, truth, table = rt.Budget(epsilon=epsilon * self.epsilon, delta=DELTA), self.truth(), self.table(records)
         sets, total = list(truth), float(self.counts.sum())
         found = []
-        for _ in range(RUNS):
+        for _ in range(runs):
             hypothesis = rt.release(table, self.workload, budget, progress=False).hypothesis
             found.append(score(dict(zip(sets, hypothesis.marginals(sets), strict=True)), truth, total)[0])
         return float(np.mean(found))
@@ -97,13 +99,21 @@ class Shape(NamedTuple):
         return float(np.mean([score(answer, truth, total)[0] for answer in answers]))
 
 
+def misses(shape: Shape, runs: int) -> list[tuple[str, float]]:
+    """What exceeds its mark, and by which ratio."""
+    ours = shape.ours(runs)
+    ratios = {
+        "over plain noise": ours / shape.plain() / OVER_PLAIN,
+        "with four times the budget": shape.ours(runs, epsilon=4.0) / ours / OVER_LESS,
+        "with four times the records": shape.ours(runs, records=4) / ours / OVER_LESS,
+    }
+    return [(name, ratio) for name, ratio in ratios.items() if ratio > ROOM]
+
+
 def check(seed: int) -> None:
     shape = Shape.of(seed)
-    ours, plain = shape.ours(), shape.plain()
-    assert ours <= ROOM * OVER_PLAIN * plain, (shape.domain.shape, shape.epsilon, ours / plain)
-    for more in ({"epsilon": 4.0}, {"records": 4}):
-        better = shape.ours(**more)
-        assert better <= ROOM * OVER_LESS * ours, (shape.domain.shape, shape.epsilon, more, better / ours)
+    if misses(shape, RUNS):  # few runs may miss by chance; no mark is looser for many
+        assert not misses(shape, MANY), (shape.domain.shape, shape.epsilon)
 
 
 @pytest.mark.parametrize("seed", range(4))
