@@ -259,6 +259,13 @@ def _stated(bound: float) -> str:
     return f"certified within [bold]{bound:.2%}[/bold] of the table"
 
 
+def _uncertified(published: Any) -> str:
+    if why := published.notes.get("uncertified"):
+        return f"not certified, {why}"
+    why = "no bound was bought: this algorithm" if published.stated else "a fit to others' measurements"
+    return f"{why} certifies no errors"
+
+
 def _item(text: str, *, markup: bool = True) -> None:
     """Print a fact below the heading; the lines that a narrow terminal breaks off are indented like its first."""
     shown = Text.from_markup(text) if markup else Text(text)
@@ -291,8 +298,7 @@ def show_release(published: Any, written: dict[str, str]) -> None:
         which = "all of these" if len({bound.origin for bound in bounds}) == 1 else "all of one line"
         _item(f"({which} at once, confidence {min(bound.confidence for bound in bounds):.0%})")
     elif not bounds and not published.losses:
-        why = "no bound was bought: this algorithm" if published.stated else "a fit to others' measurements"
-        _item(f"{why} certifies no errors")
+        _item(_uncertified(published))
     for words, value in analysis_rows(published.notes):
         _item(f"{words}: {value}", markup=False)
     for what, where in written.items():

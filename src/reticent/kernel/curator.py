@@ -513,8 +513,7 @@ def counted_statistic(query: Linear | Marginal | Groups | Residual, domain: Doma
 
 def released(event: Event, statistics: Sequence[Statistic], noises: Sequence[Noise], grid: int) -> Settled:
     """The values of a settled measurement, in records, read from its public event."""
-    noisy = [unpack_array(text) for text in event.payload["values"]]
-    grids = [statistic.resolution(grid) * grid for statistic in statistics]
+    noisy, grids = map(unpack_array, event.payload["values"]), [one.resolution(grid) * grid for one in statistics]
     found = (v / (g * noise.refinement(g)) for v, g, noise in zip(noisy, grids, noises, strict=True))
     return Settled(tuple(found), event.cost, event.sequence, tuple(noises))
 

@@ -34,6 +34,12 @@ def certifies(bound: float) -> bool:
     return bound < 1
 
 
+def might_certify(noise: Noise, *, records: float, records_error: float, confidence: float) -> bool:
+    """Whether the first audit with this noise would certify anything if it read that all errors are 0."""
+    failure = noise_failure(confidence, records_error) * Shares(joint=False).certificate(1)
+    return certifies(largest_error(0.0, noise, failure, slack=0.0, records=records, records_error=records_error))
+
+
 KEPT_BOUNDS = 2**12
 """The size of the cache of bounds by confidence, which analysts choose."""
 

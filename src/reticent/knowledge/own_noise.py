@@ -54,9 +54,12 @@ class QueryReading:
         return max(0.0, low - slack), min(1.0, high + slack)
 
     def error(self, share: float, failure: float) -> float:
-        """The largest distance of the truth from a published share, except with this probability."""
+        """The largest distance of the truth from a published share, except with this probability.
+
+        A sum of published probabilities may exceed 1 by rounding; no error of a share does.
+        """
         low, high = self.interval(failure)
-        return max(share - low, high - share, 0.0)
+        return min(max(share - low, high - share, 0.0), 1.0)
 
 
 def _share(held: float, rest: float, unknown: float) -> float:

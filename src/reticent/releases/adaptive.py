@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from reticent.domain import Domain
-from reticent.errors import KeyReusedError, QueryError, whole_number
+from reticent.errors import QueryError, whole_number
 from reticent.hypotheses.base import FitReport, Hypothesis, Measurement
 from reticent.hypotheses.dense.dense import DenseHypothesis
 from reticent.hypotheses.fitting.consistent import MeasuredForm
@@ -38,18 +38,14 @@ from reticent.hypotheses.one_thread import on_one_thread
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.hypotheses.support import LARGEST_MARGINAL, SupportHypothesis
 from reticent.kernel.accounting import Real, exact
-from reticent.kernel.counting.boxes import box_steps
 from reticent.kernel.curator import Curator
-from reticent.kernel.mechanisms.base import Sensitivity
-from reticent.kernel.statistics import Kind
-from reticent.knowledge.certificates import LONGEST_AUDIT, Certificate, held, pay_audit
+from reticent.knowledge.certificates import held
 from reticent.knowledge.guarantees import Guarantee, MeasuredShare, Outcome, Progress, Report, silent
 from reticent.knowledge.tails import check_confidence
 from reticent.queries.linear import Marginal, Residual
 from reticent.queries.workload import Workload
-from reticent.releases.budgeting import TOTAL_SHARE, Collection, Steps, checked_share, divide, noise_costing, too_little
+from reticent.releases.budgeting import TOTAL_SHARE, Collection, Steps, checked_share, too_little
 from reticent.releases.candidates import (
-    LOW_ORDERS,
     Interaction,
     closure,
     interactions,
@@ -70,6 +66,7 @@ from reticent.releases.rounds import (
     records_share,
     residuals_planned,
 )
+from reticent.releases.table_audits import AUDITS, TableAudits
 from reticent.releases.workload_audit import audited
 
 __all__ = ["Adaptive"]
@@ -94,12 +91,11 @@ OTHER_PROCESSOR = (
     "the audit of {kinds} was paid for by version 0.1 on a processor with other floating-point instructions;"
     " its reading does not apply to the distribution fitted here"
 )
+TOO_FEW = "too few records for this budget"
 FIRST_STEPS = ("round 1", "histogram", "all", "first")
 """Names under which runs began before ranges were measured in levels."""
 OWN_NOISE = "noise of the queries' own measurements"
 """What a certificate of queries that were measured themselves rests on."""
-AUDITS = 2
-"""Audits of every cell and of every range; each costs at least one unit."""
 AUDITED = f"marginals and {AUDITS} audits"
 UNAUDITED = "use rt.Adaptive(audit_share=0), which certifies nothing"
 
@@ -108,7 +104,8 @@ UNAUDITED = "use rt.Adaptive(audit_share=0), which certifies nothing"
 class Adaptive:
     """The default algorithm of `rt.release`.
 
-    A share `audit_share` of the budget certifies the workload at the end; the rest is spent on measurements. A universe
+    A share `audit_share` of the budget certifies the workload at the end; the rest is spent on measurements, and all of
+    it if the table has too few records for any certificate. A universe
     of up to `histogram_cells` cells may be measured as one histogram, which takes a second or two at this size. A
     universe of up to `dense_cells` cells is held as one tensor. For larger universes a junction tree of up to
     `model_cells` cells proposes `support` weighted records.
@@ -239,7 +236,13 @@ class Adaptive:
         if self.audit_share and (tables or not own) and audits < AUDITS:
             needed = ceil(AUDITS / self._audit_share)
             raise too_little(allowance, curator.budget, AUDITED, needed=needed, remedy=UNAUDITED)
+        asked = targets if direct is None else direct.tables
+        checks = TableAudits.of(curator, asked, audits, confidence=self.confidence, key=key)
+        if checks.spare(collection):
+            audits = 0
         units = allowance - audits
+        if audits and (direct is None or own):
+            collection.spare = lambda: checks.spare(collection)
         collection.plans = _level_plans(curator, workload, collection, key)
         if direct is not None:
             targets, units = direct.tables, self._measure_queries(collection, direct, units, audits, report)
@@ -258,8 +261,10 @@ class Adaptive:
                     audit = self._guarantee(curator, collection, workload, hypothesis, bool(targets), key)
                     hypothesis, guarantees = audit[0], (*guarantees, *audit[1])
             if targets or not collection.singles:
-                certificates, lost = self._certify(curator, collection, hypothesis, list(targets), key, fitted_formerly)
-                notes |= {"uncertified": OTHER_PROCESSOR.format(kinds=" and ".join(lost))} if lost else {}
+                certificates, lost = checks.pay(collection, hypothesis, fitted_formerly=fitted_formerly)
+                if lost or not certificates:
+                    why = OTHER_PROCESSOR.format(kinds=" and ".join(lost)) if lost else TOO_FEW
+                    notes |= {"uncertified": why}
         count, error = collection.records
         done = "done" if notes.get("converged", True) else f"done; fit {notes['fit']}"
         report(Progress(STEPS, STEPS, done, collection.spent_share))
@@ -405,6 +410,7 @@ class Adaptive:
         whole, counted = self._measures_cells(collection, domain, targets, sets, units)
         units -= counted
         if whole:
+            units += collection.spare()
             return self._histogram(collection, domain, sets, units, report)
         measure_in_rounds(collection, domain, targets, sets, units, report, at_once=self.at_once, residuals=True)
         report(Progress(STEPS - 2, STEPS, "fitting", collection.spent_share))
@@ -543,63 +549,6 @@ class Adaptive:
         """The number of records to draw: fewer if each step of the last fit passes over many sets."""
         sets = len({m.query for m in measurements})
         return min(self.support, max(SUPPORT_WORK // sets, self.support // 8))
-
-    # -- the end -------------------------------------------------------------------------------------------
-
-    def _certify(
-        self,
-        curator: Curator,
-        collection: Collection,
-        hypothesis: Hypothesis,
-        sets: Sequence[Set],
-        key: str,
-        fitted_formerly: bool,
-    ) -> tuple[tuple[Certificate, ...], list[Kind]]:
-        """Spend all that is left on two audits: a tight one of every cell and a wider one of every range of codes.
-
-        Returns the certificates, and the kinds that version 0.1 audited for a distribution that this processor cannot
-        refit bit for bit: that reading says nothing about the new fit. The cells are those of the sets and of small
-        sets inside them; the ranges of a set include those of its subsets. Sets that are too wide for one table are
-        left out, and so are ranges if the search for the worst one would take minutes. Public sizes decide.
-        """
-        domain = curator.domain
-        inside = [smaller for order in range(1, LOW_ORDERS + 1) for smaller in closure(sets, order)]
-        fitting = [s for s in dict.fromkeys([*sets, *inside]) if domain.cells(s) <= LARGEST_MARGINAL]
-        audited = {"cells": fitting, "boxes": [s for s in sets if domain.cells(s) <= LARGEST_MARGINAL]}
-        count, error = collection.records
-        steps = sum(box_steps(domain.shape_of(s)) for s in audited["boxes"])
-        kinds: list[Kind] = ["cells", "boxes"] if 0 < steps <= LONGEST_AUDIT else ["cells"]
-        kinds = kinds[: max(0, collection.left)]
-        snapshot = Snapshot(hypothesis).digest
-        lost: list[Kind] = []
-        certificates: list[Certificate] = []
-        steps = Steps(curator, max(0, collection.left), f"{key}:audit")
-        for index, (kind, planned) in enumerate(zip(kinds, divide(steps.left, [1.0] * len(kinds)), strict=True)):
-            named = steps.begin(kind)
-            if not steps.pays(units := steps.share(planned)):
-                break
-            steps.paid(units, planned)
-            try:
-                certificate = pay_audit(
-                    curator,
-                    hypothesis,
-                    kind,
-                    audited[kind],
-                    noise_costing(curator.budget, curator.moved(Sensitivity.scalar()), units),
-                    snapshot=snapshot,
-                    records=count,
-                    records_error=error,
-                    index=index + 1,
-                    confidence=self.confidence,
-                    key=named,
-                )
-            except KeyReusedError:
-                if not fitted_formerly:
-                    raise
-                lost.append(kind)
-                continue
-            certificates.append(certificate)
-        return tuple(certificates), lost
 
 
 def _level_plans(curator: Curator, workload: Workload, collection: Collection, key: str) -> dict[Set, LevelPlan]:

@@ -5,7 +5,7 @@ The steps of an offline run share its allowance; a step that two crashes lost is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -153,6 +153,8 @@ class Collection:
         """Single queries that were measured themselves."""
         self.plans: Mapping[Set, LevelPlan] = {}
         """Sets that are measured in levels of blocks; the units of such a set are divided among its levels."""
+        self.spare: Callable[[], int] = lambda: 0
+        """Units that are kept for audits and that the last measurements may spend, by what is known by then."""
 
     @property
     def left(self) -> int:

@@ -167,7 +167,7 @@ def release(
         curator = Curator(table if sample is None else Subsample(table, sample), opened)
         if (finished := _published(opened, key)) is not None:
             return finished
-        before, begun = opened.charged(key), _begun(opened, key, budget, algorithm, sample)
+        before, begun = opened.charged(key), _begun(curator, opened, key, budget, algorithm, sample)
         typical = int(begun.get("typical", 0))
         allowance = int(begun["allowance"]) - typical
         with keeping("the release", ledger), listening(progress) as report:
@@ -261,7 +261,9 @@ def _budget_of(path: Path) -> Budget | None:
     return None if facts is None else opened_budget(facts)
 
 
-def _begun(ledger: Ledger, key: str, budget: Budget, algorithm: Any, sample: int | None) -> Mapping[str, Any]:
+def _begun(
+    curator: Curator, ledger: Ledger, key: str, budget: Budget, algorithm: Any, sample: int | None
+) -> Mapping[str, Any]:
     """The spending limit and the algorithm, fixed when the release first starts; a different plan could not
     resume it.
     """
@@ -269,7 +271,7 @@ def _begun(ledger: Ledger, key: str, budget: Budget, algorithm: Any, sample: int
         if event.payload.get("run") == key:
             return event.payload
     terms: dict[str, Any] = {"run": key, "allowance": min(budget.limit, ledger.remaining), "sample": sample}
-    if (units := typical_units(algorithm, terms["allowance"])) > 0:
+    if (units := typical_units(curator, algorithm, terms["allowance"])) > 0:
         terms["typical"] = units
     if isinstance(algorithm, Resumable):
         terms |= algorithm.terms()
@@ -409,7 +411,7 @@ class Release:
     def __repr__(self) -> str:
         bound = min((c.bound for c in (*self.certificates, *self.guarantees)), default=None)
         if bound is None:
-            certified = ""
+            certified = f", workload cells not certified: {why}" if (why := self.notes.get("uncertified")) else ""
         elif certifies(bound):
             certified = f", workload cells certified to ±{bound:.3g}"
         else:

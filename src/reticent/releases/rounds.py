@@ -144,14 +144,14 @@ def measure_in_rounds(
         if collection.pure:
             units -= _count_before(collection, domain, asked, units)
             if _looks_in_vain(collection, domain, asked, units):
-                _measure_pure(collection, domain, allocation, asked, unasked, units, report)
+                _measure_pure(collection, domain, allocation, asked, unasked, units + collection.spare(), report)
                 return
         elif plan is not None:
             counted = _count_before(collection, domain, sets, int(units * rounds[0]))
         look = _visible(collection, domain, sets, units)
-    for place, share in enumerate(rounds):
+    for place in range(len(rounds)):
         # Without a loss this is what the earlier rounds planned, to the unit: a round that was begun goes on.
-        spend = int(units * share) - (int(units * rounds[place - 1]) if place else counted)
+        spend = _of_round(units, rounds, place, counted) + (0 if place + 1 < len(rounds) else collection.spare())
         if any(former):
             spend = min(spend, collection.left - reserved)
         if spend <= 0 or (any(former) and place == 0 and len(rounds) > 1):
@@ -178,6 +178,11 @@ def measure_in_rounds(
         collection.measure(name, shares | first_shares(domain, unasked.sets, others))
         if first and plan is not None and not (plan.exact or any(collection.residual_precisions())):
             plan = None  # the choice holds for all rounds: fits of marginals and residuals together are worse
+
+
+def _of_round(units: int, rounds: Sequence[float], place: int, counted: int) -> int:
+    """The units of a round; the first has paid for the number of records already."""
+    return int(units * rounds[place]) - (int(units * rounds[place - 1]) if place else counted)
 
 
 def _measure_pure(

@@ -29,6 +29,7 @@ from reticent.queries.workload import Workload
 from reticent.releases.budgeting import Steps, noise_costing
 from reticent.releases.candidates import LOW_ORDERS, closure, target_sets
 from reticent.releases.query_class import QueryClass
+from reticent.releases.table_audits import audit_serves
 
 AUDIT_SHARE = Fraction(1, 25)
 """The default share of the budget; the noise is five times that of one count that the whole budget buys."""
@@ -128,12 +129,17 @@ TYPICAL_SHARE = Fraction(1, 25)
 """The share of a release's budget for a typical error: as much as for its certificates."""
 
 
-def typical_units(algorithm: Any, allowance: int) -> int:
-    """Ledger units for a typical error; 0 if no certificate is bought either."""
+def typical_units(curator: Curator, algorithm: Any, allowance: int) -> int:
+    """Ledger units for a typical error; 0 if no certificate is bought either, or the public number of records is so
+    small that nothing could be certified.
+    """
     from reticent.releases.adaptive import Adaptive  # which uses this module's audit
 
     bought = isinstance(algorithm, Adaptive) and algorithm.audit_share > 0
-    return int(allowance * TYPICAL_SHARE) if bought else 0
+    units = int(allowance * TYPICAL_SHARE) if bought else 0
+    if curator.records is None or units == 0:
+        return units
+    return units if audit_serves(curator, units, float(curator.records), 0.0, algorithm.confidence) else 0
 
 
 def typical_error(
@@ -141,10 +147,12 @@ def typical_error(
 ) -> TypicalError | None:
     """Pay `units` for a typical error; after a crash, the same key returns what was paid for.
 
-    None if there is nothing to ask, or if two crashes in this step lost the units set aside for it.
+    None if there is nothing to ask, if nothing could be certified, or if two crashes in this step lost the units set
+    aside for it.
     """
     named, lost = curator.successor(f"{key}:typical")
-    if lost:
+    error = float(outcome.notes.get("records_error", 0.0))
+    if lost or not (curator.begun(named) or audit_serves(curator, units, outcome.records, error, confidence)):
         return None
     distribution = _distribution(curator.domain, workload)
     if distribution is None:
@@ -164,7 +172,7 @@ def typical_error(
         noise_costing(curator.budget, curator.moved(Sensitivity.scalar()), units),
         snapshot=snapshot.digest,
         records=outcome.records,
-        records_error=float(outcome.notes.get("records_error", 0.0)),
+        records_error=error,
         index=1,
         confidence=confidence,
         key=named,

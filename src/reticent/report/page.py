@@ -7,7 +7,7 @@ A few lines of HTML for notebooks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import combinations
@@ -104,7 +104,7 @@ def release_page(release: Release, cover: Cover = COVER, scores: Sequence[tuple[
         *(f"<p>{escape(losses_sentence(c, release.confidence))}</p>" for c in release.losses),
         ""
         if release.knowledge.certified or release.losses
-        else "<p>No error bound was bought: answers carry no certificate.</p>",
+        else f"<p>No error bound was bought{_why(release.notes)}: answers carry no certificate.</p>",
         f'<p class="warning">{escape(unfitted)}</p>' if (unfitted := fit_sentence(release.notes)) else "",
         _rules(release.domain),
         _rows([(_counted(facts["unit"]), f"{release.records:,.0f}"), *(privacy_rows(facts) if release.stated else ())]),
@@ -164,6 +164,10 @@ def session_page(session: Session) -> str:
         f"<p>{escape(generalisation_sentence(known['generalisation']))}</p>",
     ]
     return _page(known["table"], body)
+
+
+def _why(notes: Mapping[str, Any]) -> str:
+    return f" ({why})" if (why := notes.get("uncertified")) else ""
 
 
 def _rules(domain: Domain) -> str:

@@ -41,6 +41,12 @@ def test_a_private_number_of_records_needs_no_bound_of_its_own() -> None:
     assert QueryReading(-5.0, 1, 2.0, 1, NORMAL, None, exact=True).interval(0.05) == (0.0, 1.0)
 
 
+def test_no_error_of_a_share_exceeds_one() -> None:
+    """Sums of probabilities round; a release with a larger error could not be read again."""
+    nothing = QueryReading(-5.0, 1, 2.0, 1, NORMAL, None, exact=True)
+    assert nothing.error(1 + 2**-52, 0.05) == nothing.error(-(2**-52), 0.05) == 1.0
+
+
 @pytest.mark.parametrize("noise", [Gaussian(10), Laplace(10)])
 @pytest.mark.parametrize("cells", [1, 2, 7])
 def test_sums_stay_within_their_bound(noise: Gaussian | Laplace, cells: int) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.session_tables import DOMAIN, codes, inside, table
 
 import reticent as rt
+from reticent.kernel.curator import Curator
 from reticent.knowledge.publications import composing
 from reticent.queries.linear import Range
 from reticent.releases import workload_audit as bought
@@ -55,6 +56,8 @@ def test_a_crash_before_the_typical_error_resumes_and_pays_once(
 
 
 def test_who_buys_no_certificate_buys_no_typical_error() -> None:
-    assert bought.typical_units(rt.Adaptive(audit_share=0), 10**9) == 0
-    assert bought.typical_units(rt.MWEM(), 10**9) == 0
+    curator = Curator(table(), rt.Ledger.memory(BUDGET, table().identity))
+    assert bought.typical_units(curator, rt.Adaptive(), 10**9) > 0
+    assert bought.typical_units(curator, rt.Adaptive(audit_share=0), 10**9) == 0
+    assert bought.typical_units(curator, rt.MWEM(), 10**9) == 0
     assert rt.release(table(), rt.marginals(DOMAIN, 1), BUDGET, algorithm=rt.Adaptive(audit_share=0)).typical == ()
