@@ -196,6 +196,12 @@ def test_serve_stops_before_it_opens_a_ledger_where_a_column_fits_nowhere(people
     assert not Path("m.ledger").exists()
 
 
+def test_a_ledger_in_no_folder_is_refused_with_its_folder(people: Path, call: Call) -> None:
+    served = call("serve", "people.csv", "--domain", "people.toml", *BUDGET, "--ledger", "nowhere/p.ledger")
+    assert served.code == 2
+    assert "nowhere does not exist; create it first" in served.err
+
+
 def test_sessions_and_releases_in_python_never_look(people: Path) -> None:
     """What an analyst can trigger is not refused for its rows."""
     import reticent as rt

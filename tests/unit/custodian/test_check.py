@@ -96,6 +96,13 @@ def test_a_declared_number_far_from_the_counted_one_is_refused() -> None:
             assert check(rows, domain, person=person, records=declared, limit=1).units == units
 
 
+def test_a_value_of_another_type_is_not_its_own_alias() -> None:
+    """The hint was `looks short for "x": aliases = {"x" = "x"}`."""
+    (fit,) = check(pa.table({"a": [b"x"]}), Domain(a=Categorical(["x", "y"]))).attributes
+    assert (fit.unfit, fit.examples) == (1, ("'x'",))
+    assert fit.hint == "is written like a declared value, but the column's type is not read as text"
+
+
 HINTS = [
     (Numeric(edges=[date(2000, 1, 1), date(2020, 1, 1)]), "31/12/2010", "dd/mm/yyyy"),
     (Numeric(edges=[date(2000, 1, 1), date(2020, 1, 1)]), "31.12.10", 'format = "%d.%m.%y"'),

@@ -107,6 +107,11 @@ def test_texts_and_dates_have_no_panel() -> None:
         dates.plot()
 
 
+def test_an_unnamed_list_is_called_as_it_was_written() -> None:
+    found = ask("SELECT STRING_AGG(DISTINCT region, 'LISTAGG(') FROM t")
+    assert found.columns == ("string_agg(distinct region, 'LISTAGG(')",)
+
+
 def test_wide_letters_take_two_places() -> None:
     rows = (("精神科", 1.0), ("Cafe\u0301", 22.0), ("abcdef", 333.0))
     lines = repr(ResultTable("", ("k", "n"), (False, True), rows, ((None, None),) * 3, None, False, "", 0.0)).split(
