@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import PurePath
 from typing import Any
 
 import duckdb
@@ -55,11 +54,9 @@ def _frame(rows: Any, domain: Domain, person: str | None, name: str) -> ArrowFra
         return arrow_frame(rows, domain, person, name)
     if (streamed := _streamed(rows)) is not None:
         return arrow_frame(streamed, domain, person, name)
-    if isinstance(rows, (str, PurePath)):
-        raise SourceError(f"a {type(rows).__name__} is not a table; read a file or a database with Table.read")
     raise SourceError(
         f"a {type(rows).__name__} is not a table; give a pandas, polars or Arrow table, a DuckDB relation or an Ibis "
-        "expression (collect a lazy frame first)"
+        "expression (collect a lazy frame first), or read a file or a database with Table.read"
     )
 
 
