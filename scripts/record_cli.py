@@ -83,8 +83,9 @@ STEPS = (
         "check",
         "Counts the values of the table that do not fit the declared domain, with examples and hints. This "
         "command is for the custodian: its output is exact and must not be published. It fails if more than a "
-        "quarter of a column (`--limit`) does not fit. `release` and `serve` make the same check and stop before "
-        "they spend, unless `--accept-misfits` is given.",
+        "quarter of a column (`--limit`) does not fit, or if the number of records or persons differs from the "
+        "declared one (`--records`) by more than that. `release` and `serve` make the same checks and stop "
+        "before they spend, unless `--accept-misfits` is given.",
         "reticent check census.parquet --domain census.toml",
     ),
     Step(

@@ -70,6 +70,13 @@ def test_errors_come_back_as_our_own(service: Service) -> None:
         rt.connect(str(service.client.base_url), "smuggled\r\nX-Evil: 1")
 
 
+def test_a_closed_connection_says_so(service: Service) -> None:
+    closed = connection(service)
+    closed.close()
+    with pytest.raises(SourceError, match=r"^this connection is closed: open it again with rt\.connect$"):
+        closed.ask("SELECT COUNT(*) FROM survey")
+
+
 def test_the_newest_release_comes_back_whole(service: Service) -> None:
     made = {"title": "For the client", "rows": 50}
     assert service.client.post("/v1/tables/survey/releases", json=made, headers=service.custodian).status_code == 201

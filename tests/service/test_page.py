@@ -394,6 +394,21 @@ def test_names_of_columns_stay_as_they_are_written(window: Browser, server: Serv
     assert "Less precise than requested" not in shown, "no error was requested"
 
 
+def test_texts_and_dates_of_groups_are_no_bars(window: Browser, server: Server, analyst: str) -> None:
+    """Bars were drawn to NaN, and a text that is certain was shown as `many ± 0`."""
+    sign_in(window, server, analyst)
+    window.click_text("SQL")
+    size = "CASE WHEN COUNT(*) > 10 THEN 'many' ELSE 'few' END AS size, COUNT(*) > 10 AS is_many"
+    window.type("textarea", f"SELECT sex, {size}, AVG(age) AS mean FROM survey GROUP BY sex")
+    window.click_text("Ask", "form button")
+    window.sees("many", ".result table")
+    window.sees("MEAN", ".result h3")
+    assert window.script("return document.querySelectorAll('.result figure').length") == 1
+    assert "many ±" not in window.text(".result")
+    assert "true ±" not in window.text(".result")
+    assert window.console() == []
+
+
 def test_running_out_of_budget_is_told_before_paying(window: Browser, server: Server, analyst: str) -> None:
     sign_in(window, server, analyst)
     window.click("[aria-label='Group by region']")

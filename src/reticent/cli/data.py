@@ -62,6 +62,7 @@ def check(
         click.echo(str(found))
     if problem is not None:
         raise problem
+    found.refuse_number("declare that number; `release` and `serve` also stop, unless --accept-misfits is given")
     found.refuse("correct the domain or the rows; `release` and `serve` also stop, unless --accept-misfits is given")
 
 

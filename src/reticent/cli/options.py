@@ -179,16 +179,21 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON a
 
 
 misfits_option = click.option(
-    "--accept-misfits", is_flag=True, help="Continue although much of a column does not fit the domain."
+    "--accept-misfits", is_flag=True, help="Continue although much of a column, or --records, does not fit."
 )
 
 
 def check_fit(table: str, accept: bool, domain_file: str, **reading: Any) -> None:
-    """Stop before anything is spent if much of a column does not fit; only custodians' commands check this."""
+    """Stop before anything is spent if much of a column, or the declared number of records, does not fit; only
+    custodians' commands check this.
+    """
     if not accept:
         from reticent.custodian.check import refuse_misfits
 
-        refuse_misfits(table, Domain.read(domain_file), query=reading.get("query"), person=reading.get("person"))
+        declared = {name: reading.get(name) for name in ("query", "person")}
+        if reading.get("neighbours") != "add-remove" and reading.get("most") is None:  # else no number is declared
+            declared["records"] = reading.get("records")
+        refuse_misfits(table, Domain.read(domain_file), **declared)
 
 
 def budget_from(epsilon: float | None, delta: float | None, rho: float | None) -> Budget:

@@ -118,7 +118,9 @@ def _bars_of(result: ResultTable, width: int) -> list[str]:
     if len(places) != 1 or len(result) < 2 or width < SHORTEST_BAR:
         return []
     pairs = [(row[places[0]], error[places[0]]) for row, error in zip(result.rows, result.errors, strict=True)]
-    values = [(float(v) if isinstance(v, (int, float)) else 0.0, e) for v, e in pairs[:SHOWN_ROWS]]
+    if any(isinstance(value, (str, bool)) for value, _ in pairs):
+        return []  # texts and dates have no length
+    values = [(0.0 if value is None else float(value), error) for value, error in pairs[:SHOWN_ROWS]]
     top = max(value + (error or 0.0) for value, error in values)
     return [error_bar(value, error, top, width) for value, error in values]
 

@@ -116,6 +116,8 @@ def opened_target(
     if is_release(target):
         return release_target(target)
     if options["domain_file"] is None or ledger is None:
+        if "://" not in target and not Path(target).exists():
+            raise QueryError(f"{target} does not exist; give a table, the file of a release, or a server's URL")
         raise QueryError(f"{target}: a table needs --domain and --ledger, the account that remembers what was spent")
     from reticent.sessions.session import Session
 

@@ -430,6 +430,8 @@ class Connection:
     def _call(self, method: str, path: str, body: Any = None, key: str | None = None) -> httpx.Response:
         import httpx
 
+        if self._http.is_closed:
+            raise SourceError("this connection is closed: open it again with rt.connect")
         headers = {} if key is None else {"Idempotency-Key": key}
         for attempt in range(ATTEMPTS):
             last = attempt == ATTEMPTS - 1

@@ -78,6 +78,17 @@ class Check:
                 remedy += "; private discovery leaves rare values in (other): accept them if that is all"
             raise SourceError(f"over {self.limit:.0%} of column {first!r}{more} does not fit the domain: {remedy}")
 
+    def refuse_number(self, remedy: str) -> None:
+        """Raise SourceError if the declared number of records differs from the counted one by more than the limit; the
+        message does not state the counted number.
+        """
+        declared = self.declared or 0
+        if declared > 0 and abs(self.units - declared) > self.limit * declared:
+            raise SourceError(
+                f"records={declared} differs by over {self.limit:.0%} from the number of records or persons of the"
+                f" table, which every share refers to: {remedy}"
+            )
+
     def __str__(self) -> str:
         lines = [WARNING, f"{self.rows} rows, {self.units} units of privacy"]
         if self.nameless:
@@ -206,14 +217,17 @@ def refuse_unreadable(
             )
 
 
-def refuse_misfits(rows: Any, domain: Domain, *, query: str | None = None, person: str | None = None) -> None:
-    """Raise SourceError if more of a column than the limit fits no code; called before a custodian's command spends.
+def refuse_misfits(
+    rows: Any, domain: Domain, *, query: str | None = None, person: str | None = None, records: int | None = None
+) -> None:
+    """Raise SourceError if more of a column than the limit fits no code, or if the declared number of records is
+    further off; called before a custodian's command spends.
 
     Sessions, releases and services never call it, because a refusal would reveal facts about rows to an analyst.
     """
-    check(rows, domain, query=query, person=person, examples=0).refuse(
-        "see `reticent check`, correct the domain or the rows, or continue with --accept-misfits"
-    )
+    found = check(rows, domain, query=query, person=person, records=records, examples=0)
+    found.refuse_number("see `reticent check --records`, declare that number, or continue with --accept-misfits")
+    found.refuse("see `reticent check`, correct the domain or the rows, or continue with --accept-misfits")
 
 
 def _unplaced(attribute: Attribute, null: int, unfit: int, outside: int) -> int:

@@ -124,7 +124,7 @@ def _arrow_kind(held: pa.DataType) -> Kind:
         (pa.types.is_string_view, "text"),
     )
     found: list[Kind] = [kind for test, kind in tests if test(held)]
-    return found[0] if found else "unknown"
+    return found[0] if found else "unread"
 
 
 def _with_dictionary(column: ColumnFacts, schema: pa.Schema, path: Path, form: str) -> ColumnFacts:

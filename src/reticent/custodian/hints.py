@@ -146,6 +146,8 @@ def _category_hint(attribute: Categorical, text: str) -> Likeness | None:
         return _number_hint(text.strip())
     if attribute.kind != "text" or not plain:
         return None
+    if text in labels:
+        return Likeness("type", "is written like a declared value, but the column's type is not read as text", {})
     short = [label for label in labels if fold(label).startswith(plain)]
     if len(short) == 1:
         return Likeness("short", f"looks short for {toml_value(short[0])}", {"aliases": {text: short[0]}})

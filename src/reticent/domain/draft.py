@@ -25,7 +25,7 @@ from reticent.domain.domain import (
 from reticent.domain.undeclared import Undeclared
 from reticent.errors import DomainError
 
-Kind = Literal["truth", "text", "number", "date", "datetime", "unknown"]
+Kind = Literal["truth", "text", "number", "date", "datetime", "unknown", "unread"]
 
 MOST_VALUES = 1000
 """Listed in one draft; a column of more is better left to bins or out."""
@@ -43,6 +43,9 @@ _SAMPLES = {
     "date": "[1930-01-01, 1960-01-01, 2020-12-31]",
     "datetime": "[2020-01-01T00:00:00, 2021-01-01T00:00:00]",
 }
+
+
+_UNREAD = "values of this type fit nowhere; leave it out, or give a query that casts it"
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,11 @@ def _block(column: ColumnFacts) -> list[str]:
             *title,
             _aside(f"# [{toml_text(column.name)}]", f"{why}: leave it out; --person {name} makes it the unit"),
         ]
+    if column.kind == "unread":
+        why = (
+            f"{_comment(column.declared)}: values of this type fit nowhere; leave it out, or give a query that casts it"
+        )
+        return [*title, _aside(f"# [{toml_text(column.name)}]", why)]
     lines = [*title, f"[{_key(column.name)}]", *(f"# {_comment(note)}" for note in column.notes)]
     stated = _stated(column)
     if column.nullable:

@@ -692,6 +692,9 @@ class Knowledge:
     def _stated_sources(self, asked: Asked, confidence: float) -> list[Source]:
         if isinstance(asked, AskedNumber):
             found = self._repeats(asked.form, confidence)
+            if not asked.attributes and not self.records_error:
+                # What holds for every record, or for none, needs no measurement where their number is public.
+                found.append(Source(0.0, "public", self.current))
         else:
             found = self._repeated_groups(asked.query, confidence)
         forms = asked.forms if self.certified or self.marginals else ()

@@ -73,7 +73,7 @@ def plot_groups(
 ) -> Figure:
     """A panel per aggregate of a result table: a heat map where two columns make the groups, bars otherwise."""
     if not numbers or not keys:
-        raise QueryError("plot() needs an aggregate and at least one group; this result has none")
+        raise QueryError("plot() needs a number and at least one group; this result has none")
     sides = [tuple(dict.fromkeys(side)) for side in zip(*keys, strict=True)]
     two_way = len(names) == 2 and len(set(keys)) == len(keys) and min(map(len, sides)) > 1
     shape = tuple(map(len, sides)) if two_way else (1, 1)

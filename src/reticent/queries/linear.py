@@ -289,6 +289,10 @@ class Marginal(Query):
         """The attributes in the domain's order: the axes of its values."""
         return domain_order(domain, self.names)
 
+    def resolve(self, domain: Domain) -> Query:
+        """With no attributes it is asked as the count of all records."""
+        return self if self.names else Count()
+
     def to_dict(self) -> dict[str, Any]:
         return {"query": "marginal", "attributes": list(self.names)}
 

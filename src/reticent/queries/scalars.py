@@ -39,7 +39,9 @@ class ScalarQueries:
             workload, self.conjunctions = Workload(domain=domain), workload.on(domain)
         else:
             workload, self.conjunctions = workload.on(domain), None
-        self.sets: tuple[Set, ...] = workload.marginals
+        # Of no columns there is only the number of records, which these algorithms neither select nor measure.
+        named = {names: w for names, w in zip(workload.marginals, workload.marginal_weights, strict=True) if names}
+        self.sets: tuple[Set, ...] = tuple(named)
         self.ranges: tuple[AllRanges, ...] = workload.ranges
         for entry in self.ranges:
             if entry.across:
@@ -48,7 +50,7 @@ class ScalarQueries:
                     "ask this algorithm for ranges of single columns, or for the marginal"
                 )
         self.queries: tuple[Linear, ...] = workload.queries
-        self._entries = (*workload.marginal_weights, *workload.range_weights)
+        self._entries = (*named.values(), *workload.range_weights)
         self._single_weights = workload.query_weights
         listed = 0 if self.conjunctions is None else len(self.conjunctions)
         counts = [domain.cells(names) for names in self.sets] + [entry.count(domain) for entry in self.ranges]

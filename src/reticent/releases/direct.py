@@ -192,7 +192,9 @@ class DirectQueries:
         for query, weight in zip(workload.queries, workload.query_weights, strict=True):
             if not _constant(query, domain):
                 asked.setdefault(domain.canonical(query.attributes), {})[query] = weight
-        tables = {names: _share(terms, targets[names]) for names in map(domain.canonical, workload.marginals)}
+        # Of no columns there is only the number of records, which is no table of its own.
+        named = filter(None, map(domain.canonical, workload.marginals))
+        tables = {names: _share(terms, targets[names]) for names in named}
         levels = {domain.canonical(entry.attributes) for entry in workload.ranges}
         gains: dict[Set, float] = {}
         ways: dict[Set, Way] = {}

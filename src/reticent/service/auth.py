@@ -90,6 +90,10 @@ class Tokens:
             self._file.execute(_VERIFIERS)
             unknown = (NOBODY, secrets.token_bytes(32), b"", 0, b"", b"")
             self._file.execute("INSERT OR IGNORE INTO verifiers VALUES (?, ?, ?, ?, ?, ?)", unknown)
+        except FileNotFoundError:
+            raise QueryError(
+                f"{path}: the folder {Path(path).absolute().parent} does not exist; create it first"
+            ) from None
         except (OSError, sqlite3.Error) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is no file of tokens, or the disk is full"
             raise QueryError(

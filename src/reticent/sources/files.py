@@ -45,7 +45,7 @@ def open_file(path: str | Path, domain: Domain, query: str | None) -> DuckDBEngi
         raise SourceError(f"{scheme}:// is not supported; use postgresql://, a file, or Table.of with Ibis or Spark")
     location = Path(path).expanduser()
     scan = _scan(location, domain, queried=query is not None)
-    return DuckDBEngine.over(scan.rows, label=location.name, query=query, form=scan.form)
+    return DuckDBEngine.over(scan.rows, label=location.name or location.resolve().name, query=query, form=scan.form)
 
 
 def declared_names(location: Path) -> list[str]:

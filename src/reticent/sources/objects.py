@@ -56,7 +56,7 @@ def _frame(rows: Any, domain: Domain, person: str | None, name: str) -> ArrowFra
         return arrow_frame(streamed, domain, person, name)
     raise SourceError(
         f"a {type(rows).__name__} is not a table; give a pandas, polars or Arrow table, a DuckDB relation or an Ibis "
-        "expression (collect a lazy frame first)"
+        "expression (collect a lazy frame first), or read a file or a database with Table.read"
     )
 
 

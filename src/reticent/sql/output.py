@@ -210,4 +210,5 @@ def title(tree: exp.Expr) -> str:
         return tree.name
     text = " ".join(tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE).split())
     # Every second piece stands between quotes.
-    return "".join(piece if place % 2 else piece.lower() for place, piece in enumerate(_QUOTED.split(text)))
+    pieces = enumerate(_QUOTED.split(text))
+    return "".join(piece if place % 2 else piece.lower().replace("listagg(", "string_agg(") for place, piece in pieces)

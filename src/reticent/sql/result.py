@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from html import escape
@@ -145,7 +146,7 @@ class ResultTable(Framed):
 
     def __repr__(self) -> str:
         cells = [list(self.columns), *(self._texts(place) for place in range(min(len(self.rows), SHOWN_ROWS)))]
-        widths = [max(len(row[place]) for row in cells) for place in range(len(self.columns))]
+        widths = [max(text_width(row[place]) for row in cells) for place in range(len(self.columns))]
         lines = ["  ".join(self._aligned(row, widths)).rstrip() for row in cells]
         lines.insert(1, "  ".join("-" * width for width in widths))
         if len(self.rows) > SHOWN_ROWS:
@@ -155,7 +156,7 @@ class ResultTable(Framed):
 
     def _aligned(self, row: list[str], widths: list[int]) -> list[str]:
         return [
-            text.rjust(width) if number else text.ljust(width)
+            " " * (width - text_width(text)) + text if number else text + " " * (width - text_width(text))
             for text, width, number in zip(row, widths, self.aggregates, strict=True)
         ]
 
@@ -203,17 +204,21 @@ class ResultTable(Framed):
         return pa.table(columns)
 
     def plot(self) -> Any:
-        """A panel per aggregate: bars with error bars, or a heat map of two group columns; needs matplotlib."""
+        """A panel per aggregate: bars with error bars, or a heat map of two group columns; needs matplotlib.
+
+        Aggregates that are texts or dates have no panel.
+        """
         from reticent.knowledge.plotting import plot_groups
 
         keys = [place for place, number in enumerate(self.aggregates) if not number]
-        numbers = [place for place, number in enumerate(self.aggregates) if number]
+        worded = [any(isinstance(row[place], str) for row in self.rows) for place in range(len(self.columns))]
+        numbers = [place for place, number in enumerate(self.aggregates) if number and not worded[place]]
         return plot_groups(
             [self.columns[place] for place in keys],
             [tuple(shown_key(row[place]) for place in keys) for row in self.rows],
             {
                 self.columns[place]: (
-                    [0.0 if isinstance(row[place], str) else float(row[place] or 0.0) for row in self.rows],
+                    [float(row[place] or 0.0) for row in self.rows],
                     [row[place] for row in self.errors],
                 )
                 for place in numbers
@@ -237,6 +242,12 @@ class ResultTable(Framed):
         noted = "".join(f"; {text}" for text in (self.usual, self.basis, self.note) if text)
         footer = f"{self.guarantee}; {meaning}; price {self.price:.3g}{more}{noted}"
         return f"<div><table><tr>{head}</tr>{body}</table><small>{escape(footer)}</small></div>"
+
+
+def text_width(text: str) -> int:
+    """The places that a text takes where letters have one width: two for wide ones, none for marks on others."""
+    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+    return len(text) + wide - sum(unicodedata.combining(letter) > 0 for letter in text)
 
 
 def _text(value: Cell, error: float | None, number: bool, kind: str) -> str:

@@ -161,6 +161,20 @@ def test_release_stops_before_spending_where_a_column_fits_nowhere(people: Path,
     assert call(*words, "--accept-misfits").code == 0
 
 
+def test_a_wrong_number_of_records_is_refused_before_anything_is_paid(people: Path, call: Call) -> None:
+    """`--records 5` is no number of synthetic rows: it was taken for the size of the table, and the budget spent."""
+    words = ("people.csv", "--domain", "people.toml", "--records", "5", *BUDGET, "--ledger", "wrong.ledger")
+    for command in (("release", *words, "--out", "rows.csv"), ("serve", *words)):
+        refused = call(*command)
+        assert refused.code == 2
+        assert "records=5 differs by over 25%" in refused.err
+    assert not Path("wrong.ledger").exists()
+    checked = call("check", *words[:5])
+    assert (checked.code, "records=5 was declared but there are" in checked.out) == (2, True)
+    add_remove = call("release", *words, "--out", "rows.csv", "--neighbours", "add-remove")
+    assert "records= is private under add-remove" in add_remove.err
+
+
 def test_check_shows_examples_with_hints_and_fails_above_the_limit(people: Path, call: Call) -> None:
     Path("misfit.toml").write_text(MISFIT)
     shown = call("check", "people.csv", "--domain", "misfit.toml")
@@ -180,6 +194,12 @@ def test_serve_stops_before_it_opens_a_ledger_where_a_column_fits_nowhere(people
     assert refused.code == 2
     assert "does not fit" in refused.err
     assert not Path("m.ledger").exists()
+
+
+def test_a_ledger_in_no_folder_is_refused_with_its_folder(people: Path, call: Call) -> None:
+    served = call("serve", "people.csv", "--domain", "people.toml", *BUDGET, "--ledger", "nowhere/p.ledger")
+    assert served.code == 2
+    assert "nowhere does not exist; create it first" in served.err
 
 
 def test_sessions_and_releases_in_python_never_look(people: Path) -> None:

@@ -31,6 +31,11 @@ def pipe(call: Call, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Called]:
     return run
 
 
+def test_a_file_that_is_not_there(call: Call) -> None:
+    """It asked for --domain and --ledger of a table that does not exist."""
+    assert call("shell", "nothing.csv").err.startswith("reticent: nothing.csv does not exist; give a table")
+
+
 def test_a_release_answers_what_is_piped(release_file: Path, pipe: Callable[..., Called]) -> None:
     shown = pipe(f"{BY_SEX};\nSELECT AVG(age)\nFROM people WHERE smoker = 'yes';\n", str(release_file))
     assert shown.code == 0, shown.err

@@ -23,6 +23,14 @@ def test_keys_are_written_as_everywhere(capsys: pytest.CaptureFixture[str]) -> N
     assert shown[:4] == ["smokes", "true", "false", "NULL"]
 
 
+@pytest.mark.parametrize("values", [("2024-01-01", "2025-01-01"), ("many", "few"), (True, False)])
+def test_texts_and_dates_have_no_bars(values: tuple[str | bool, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """The median date of each group was drawn as 0 plus or minus its bound in days."""
+    rows = tuple(("ab"[place], value) for place, value in enumerate(values))
+    show_result(ResultTable("", ("k", "v"), (False, True), rows, ((None, 90.0),) * 2, 0.95, True, "cache", 0.0))
+    assert not set("█▓░") & set(capsys.readouterr().out.split("bars:")[0])
+
+
 def test_names_and_values_are_no_pictures(capsys: pytest.CaptureFixture[str]) -> None:
     rows = ((":train:", 5.0), ("[b]", 3.0))
     show_result(ResultTable("", (":bus:", "n"), (False, True), rows, ((None, 1.0),) * 2, 0.95, True, "cache", 0.0))

@@ -82,6 +82,27 @@ def test_what_fits_nowhere_is_counted_against_the_limit() -> None:
     refuse_misfits(pa.table({"a": ["x"], "b": [None], "c": [0.5], "d": [0]}), domain)
 
 
+def test_a_declared_number_far_from_the_counted_one_is_refused() -> None:
+    """Under `records=5` every share of 80 records was published as a share of five."""
+    rows, domain = pa.table({"who": [i // 2 for i in range(80)], "a": [0, 1] * 40}), Domain(a=2)
+    for person, units in ((None, 80), ("who", 40)):
+        for declared in (None, units, units * 5 // 4, units * 9 // 10):
+            refuse_misfits(rows, domain, person=person, records=declared)
+        for declared in (5, units // 2, units * 2):
+            with pytest.raises(SourceError, match=f"^records={declared} differs by over 25%") as raised:
+                refuse_misfits(rows, domain, person=person, records=declared)
+            assert str(units) not in str(raised.value).replace(str(declared), "")
+            assert "--accept-misfits" in str(raised.value)
+            assert check(rows, domain, person=person, records=declared, limit=1).units == units
+
+
+def test_a_value_of_another_type_is_not_its_own_alias() -> None:
+    """The hint was `looks short for "x": aliases = {"x" = "x"}`."""
+    (fit,) = check(pa.table({"a": [b"x"]}), Domain(a=Categorical(["x", "y"]))).attributes
+    assert (fit.unfit, fit.examples) == (1, ("'x'",))
+    assert fit.hint == "is written like a declared value, but the column's type is not read as text"
+
+
 HINTS = [
     (Numeric(edges=[date(2000, 1, 1), date(2020, 1, 1)]), "31/12/2010", "dd/mm/yyyy"),
     (Numeric(edges=[date(2000, 1, 1), date(2020, 1, 1)]), "31.12.10", 'format = "%d.%m.%y"'),

@@ -285,10 +285,26 @@ def test_unreadable_file(tmp_path: Path) -> None:
         Table.read(path, DOMAIN)
 
 
-@pytest.mark.parametrize("rows", [[1, 2], {"age": [1]}, None, "text", np.ones((2, 2)), pl.DataFrame({"a": [1]}).lazy()])
+@pytest.mark.parametrize("rows", [[1, 2], {"age": [1]}, None, np.ones((2, 2)), pl.DataFrame({"a": [1]}).lazy()])
 def test_what_is_no_table_is_refused(rows: object) -> None:
     with pytest.raises(SourceError, match="is not a table"):
         Table.of(rows, DOMAIN)
+
+
+def test_a_name_is_no_table_and_is_not_repeated() -> None:
+    for name in ("postgresql://reader:secret@db/x", Path("census.parquet")):
+        with pytest.raises(
+            SourceError, match=r"is not a table; .* or read a file or a database with Table\.read$"
+        ) as refused:
+            Table.of(name, DOMAIN)
+        assert "secret" not in str(refused.value)
+
+
+def test_the_folder_one_is_in_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyarrow.parquet.write_table(pa.table({"other": [1]}), tmp_path / "a.parquet")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SourceError, match=f"^{tmp_path.name} has no column"):
+        Table.read(".", DOMAIN)
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,33 @@ def test_plots_have_a_panel_per_aggregate() -> None:
     assert [axes.get_ylabel() for axes in TABLE.plot().axes[1::2]] == ["n", "mean"], "each with its scale"
 
 
+def test_texts_and_dates_have_no_panel() -> None:
+    """The median date of each group was drawn as 0 plus or minus its bound in days."""
+    pytest.importorskip("matplotlib")
+    rows = (("a", "2024-01-01", 5.0, "many"), ("b", "2025-01-01", 3.0, "few"))
+    columns, aggregates = ("k", "when", "n", "size"), (False, True, True, True)
+    table = ResultTable("", columns, aggregates, rows, ((None, 90.0, 1.0, 0.0),) * 2, 0.95, True, "cache", 0.0)
+    assert [axes.get_ylabel() for axes in table.plot().axes] == ["n"]
+    dates = ResultTable(
+        "", columns[:2], aggregates[:2], tuple(row[:2] for row in rows), ((None, 90.0),) * 2, 0.95, True, "", 0
+    )
+    with pytest.raises(QueryError, match="needs a number"):
+        dates.plot()
+
+
+def test_an_unnamed_list_is_called_as_it_was_written() -> None:
+    found = ask("SELECT STRING_AGG(DISTINCT region, 'LISTAGG(') FROM t")
+    assert found.columns == ("string_agg(distinct region, 'LISTAGG(')",)
+
+
+def test_wide_letters_take_two_places() -> None:
+    rows = (("精神科", 1.0), ("Cafe\u0301", 22.0), ("abcdef", 333.0))
+    lines = repr(ResultTable("", ("k", "n"), (False, True), rows, ((None, None),) * 3, None, False, "", 0.0)).split(
+        "\n"
+    )
+    assert lines[:5] == ["k         n", "------  ---", "精神科    1", "Cafe\u0301     22", "abcdef  333"]
+
+
 def test_two_group_columns_are_a_heat_map() -> None:
     pytest.importorskip("matplotlib")
     keys = [("f", True), ("f", None), ("m", True)]

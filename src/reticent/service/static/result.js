@@ -5,6 +5,7 @@ import { h, notice, save } from "./dom.js";
 import { number, percent, plusMinus, sentence } from "./words.js";
 
 const CHARTED = 48;
+const DATES = new Set(["date", "timestamp"]);
 
 // Every kind of reply as one table: {columns, aggregates, rows, errors}.
 function tabled(reply, { records, unit }) {
@@ -63,6 +64,13 @@ function noted(note) {
     : h("p", { class: "hint" }, `Note: ${note}.`);
 }
 
+// " ± ..." of one value. A date's bound is in days; a text or truth value that has one is certain.
+function bounded(cell, error, kind) {
+  if (error === null || cell === null) return "";
+  if (typeof cell === "number") return ` ± ${plusMinus(error)}`;
+  return error > 0 && DATES.has(kind) ? ` ± ${plusMinus(error)} days` : "";
+}
+
 function capital(text) {
   return text ? text[0].toUpperCase() + text.slice(1) : "";
 }
@@ -79,7 +87,7 @@ function figure(data, table) {
     const usual = usually(data, 0, place);
     const share = (name.startsWith("count(") || name === `${table.unit}s`) && table.records ? ` · ${percent(value / table.records)} of the table` : "";
     return h("div", null, h("dt", null, name),
-      h("dd", null, number(value, error), error === null ? h("small", null, " no certified bound") : h("small", null, ` ± ${plusMinus(error)}${share}`),
+      h("dd", null, number(value, error), error === null ? h("small", null, " no certified bound") : h("small", null, `${bounded(value, error, data.types?.[place])}${share}`),
         usual === null ? null : h("small", null, ` · 19 of 20 such questions: ± ${plusMinus(usual)}`)));
   }));
 }
@@ -95,7 +103,7 @@ function charts(data) {
   const keys = data.aggregates.map((is, place) => (is ? -1 : place)).filter((place) => place >= 0);
   if (data.rows.length > CHARTED) return h("p", { class: "hint" }, `${data.rows.length} rows: too many for a chart that can be read; the table has them all.`);
   return data.columns.map((name, place) => {
-    if (!data.aggregates[place]) return null;
+    if (!data.aggregates[place] || data.rows.some((row) => row[place] !== null && typeof row[place] !== "number")) return null;
     const entries = data.rows.map((row, index) => ({
       label: keys.length ? keys.map((key) => (row[key] === null ? "NULL" : String(row[key]))) : [name],
       value: row[place] ?? 0, error: data.errors[index][place], typical: usually(data, index, place),
@@ -109,7 +117,7 @@ function grid(data) {
   const body = data.rows.map((row, index) => h("tr", null, row.map((cell, place) => {
     if (!data.aggregates[place]) return h("td", null, cell === null ? "NULL" : String(cell));
     const error = data.errors[index][place];
-    return h("td", { class: "number" }, number(cell, error), error === null ? null : h("span", { class: "error" }, ` ± ${plusMinus(error)}`));
+    return h("td", { class: "number" }, number(cell, error), h("span", { class: "error" }, bounded(cell, error, data.types?.[place])));
   })));
   return h("details", { class: "numbers", open: data.rows.length <= 12 || data.rows.length > CHARTED }, h("summary", null, `Table of ${data.rows.length} rows`),
     h("div", { class: "wide long", tabindex: "0", role: "region", "aria-label": "Table of the answer" },
