@@ -233,7 +233,7 @@ class Ledger:
         was = opening["identity"] | {f"budget's {name}": term for name, term in opening["budget"].items()}
         terms = {f"budget's {name}": term for name, term in _terms(self.budget).items()}
         now = json.loads(canonical(identity | terms))
-        for name in sorted({*was, *now}, key=lambda name: (name == "budget's limit", name)):  # the others decide it
+        for name in sorted({*was, *now}, key=lambda name: (name in ("budget's limit", "grid"), name)):  # others decide
             if was.get(name) != now.get(name):
                 told = f"{_short(was.get(name))}, not {_short(now.get(name))}"
                 if name == "domain":
