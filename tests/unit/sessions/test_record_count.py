@@ -99,6 +99,34 @@ def test_announced_shares_decide_how_well_the_number_must_be_known() -> None:
         assert session.ask(rt.count(rt.col("e") == 1), error=0.04).certified
 
 
+def test_announced_counts_need_no_number_of_records() -> None:
+    """The second payment takes a third of the budget here, of which counts have nothing."""
+    told: dict[str, Any] = {"warm_start": 0, "progress": False}
+    with Session.open(None, people(4_000), GAUSSIAN, error=rt.records(120), **told) as session:
+        assert session.state.ledger.keys(SECOND_TOTAL) == []
+        assert session.ask(rt.count(rt.col("e") == 1), error=rt.records(120)).certified
+    with Session.open(None, people(4_000), GAUSSIAN, error=120 / 4_000, **told) as session:
+        assert session.state.ledger.keys(SECOND_TOTAL) == [SECOND_TOTAL]
+
+
+@pytest.mark.parametrize("budget", [GAUSSIAN, Budget(epsilon=1)])
+def test_no_share_is_bought_with_most_of_what_counts_need(budget: Budget) -> None:
+    """Within 1% of 4,000 records, three quarters of the budget for the number left one share, beside 87 counts."""
+    with Session.open(None, people(4_000), budget, error=0.01, warm_start=0, progress=False) as session:
+        assert session.state.ledger.keys(SECOND_TOTAL) == []
+
+
+@pytest.mark.parametrize("error", [rt.records(2_000), rt.records(2_001)])
+def test_announced_counts_that_say_nothing_are_refused_unspent(error: Any, tmp_path: Path) -> None:
+    rows = table(4_000, weight=1)
+    with pytest.raises(rt.QueryError, match="half of the 4000 records"):
+        Session.open(tmp_path / "s.ledger", rows, GAUSSIAN, error=error, progress=False)
+    with Session.open(tmp_path / "s.ledger", rows, GAUSSIAN, warm_start=0, progress=False) as session:
+        assert session.spent == 0
+    with pytest.raises(rt.QueryError, match="announces counts to the default engine"):
+        Session.open(None, rows, GAUSSIAN, error=rt.records(10), engine="convex-tuned", progress=False)
+
+
 class StoppedError(Exception):
     """The process ends here."""
 
