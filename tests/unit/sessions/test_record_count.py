@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.session_tables import forbidden, table
+from tests.session_tables import forbidden, of_codes, table
 
 import reticent as rt
 from reticent.kernel.accounting import Budget
@@ -193,3 +193,34 @@ def test_the_page_states_the_shares_of_small_tables() -> None:
                 units = second_units(session.state.curator, float(row[0].replace(",", "")), 0.95, None)
                 paid = 1 / 50 + units / session.budget.limit
                 assert abs(paid - int(row[column]) / 100) <= 0.0051, (row, paid)
+
+
+def test_a_batch_of_counts_costs_what_its_counts_cost() -> None:
+    """A batch in records was asked in shares of the table: it was refused, or cost up to nine times as much."""
+    counts = [rt.count(rt.col("a") == code) for code in range(3)]
+    with Session.open(None, people(4_000), GAUSSIAN, purpose="few", progress=False) as session:
+        wish = rt.records(0.9 * session.state.knowledge.records_error * session.state.knowledge.records)
+        singly = sum(session.cost(query, error=wish) for query in counts)
+        assert session.cost(counts, error=wish) <= 1.5 * singly  # an audit may be tried first
+        answers = session.ask_all(counts, error=wish)
+        for query, answer in zip(counts, answers, strict=True):
+            assert answer.certified
+            assert answer.error is not None
+            assert answer.error * session.state.knowledge.records <= wish.number * (1 + 1e-9)
+            assert session.cost(query, error=wish) == 0
+            assert "the released number" in answer.basis
+
+
+def test_an_audited_batch_of_counts_is_bounded_without_the_number_of_records() -> None:
+    """Uniform rows, so that the audit passes, and cells that are dearer one by one."""
+    domain = rt.Domain(a=10, b=10)
+    codes = np.divmod(np.arange(20_000) % 100, 10)
+    rows = of_codes(domain, dict(zip("ab", codes, strict=True)), neighbours="add-remove")
+    batch = [rt.count((rt.col("a") <= a) & (rt.col("b") <= b)) for a in range(6) for b in range(6)]
+    with Session.open(None, rows, GAUSSIAN, warm_start=0, confidence=1 - 1e-6, progress=False) as session:
+        doubt = session.state.knowledge.records_error * session.state.knowledge.records
+        answers = session.ask_all(batch, error=rt.records(0.95 * doubt))
+        assert {answer.origin for answer in answers} == {"batch"}
+        stated = [answer.error for answer in answers if answer.error is not None]
+        assert len(stated) == len(batch)
+        assert max(stated) * session.state.knowledge.records <= 0.95 * doubt
