@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from reticent.cli.options import (
     refuse_overwriting,
     telling_anchor,
 )
+from reticent.domain import Domain, Numeric, Undeclared
 from reticent.domain.attribute import Attribute, closest
 from reticent.domain.draft import ColumnFacts, Kind
 from reticent.domain.files import named_path, refuse_unwritable, shown_path, write_file
@@ -154,6 +155,16 @@ def _of_kinds(columns: list[ColumnFacts], kinds: Mapping[str, tuple[str, ...]]) 
     ]
 
 
+def _clipped(found: Domain, draft: Mapping[str, Attribute]) -> Iterator[str]:
+    """A line for each discovered column of numbers whose sums leave something out."""
+    from reticent.discovery.edges import clipped_note
+
+    for name, declared in draft.items():
+        attribute = found.get(name)
+        if isinstance(declared, Undeclared) and isinstance(attribute, Numeric):
+            yield from filter(None, [clipped_note(name, attribute, declared)])
+
+
 def _refuse_existing(out: Path) -> None:
     refuse_unwritable(out)
     if out.suffix.lower() != ".toml":
@@ -243,9 +254,9 @@ def discover(
         )
     if out is not None:
         found.write(out)
-    described = found.to_dict()
+    described, notes = found.to_dict(), list(_clipped(found, read_draft(draft)))
     if as_json:
-        print_json({"domain": described, "paid": [dict(paid) for paid in found.discovered]})
+        print_json({"domain": described, "paid": [dict(paid) for paid in found.discovered], "notes": notes})
     elif out is None:
         click.echo(dumps_toml(described), nl=False)
     else:
@@ -253,5 +264,7 @@ def discover(
         click.echo(f"{shown_path(out)}: {len(found)} columns, {found.size:,} possible records.")
         if missing:
             click.echo(f"Left out, as no value is common enough: {', '.join(missing)}.")
+        for note in notes:
+            click.echo(note)
         total = Budget.from_dict(found.discovered[-1]["budget"])
         click.echo(f"Paid: {total.describe()}. Whatever uses this domain adds that.")

@@ -10,7 +10,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 import numpy as np
 
 from reticent.domain import Undeclared
-from reticent.domain.numeric import Edge
+from reticent.domain.numeric import Edge, Numeric
 from reticent.kernel.discovery.lines import CalendarLine, Line, NumberLine
 from reticent.kernel.discovery.medians import POSITIONS
 
@@ -22,6 +22,25 @@ def line_for(attribute: Undeclared) -> Line:
     if attribute.kind == "number":
         return NumberLine(lowest=0) if attribute.whole else NumberLine()
     return CalendarLine(minutes=attribute.kind == "datetime")
+
+
+def clipped_note(name: str, found: Numeric, declared: Undeclared) -> str:
+    """What sums and averages of a discovered column leave out, in one line; empty if both bounds were declared.
+
+    An outer bin holds the records beyond an outer median and ends at the next round value: heavy tails reach further.
+    """
+    open_ends = [
+        text
+        for bound, text in ((declared.lower, f"below {found.edges[0]}"), (declared.upper, f"above {found.edges[-1]}"))
+        if bound is None
+    ]
+    if not open_ends:
+        return ""
+    ends = " and ".join(end for end, bound in (("lower", declared.lower), ("upper", declared.upper)) if bound is None)
+    return (
+        f"{name}: values {' and '.join(open_ends)} are counted, but clipped in sums and averages; if there may be many,"
+        f" give the {ends} bound in the draft."
+    )
 
 
 def first_piece(line: Line, attribute: Undeclared) -> list[int]:

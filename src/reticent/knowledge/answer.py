@@ -73,7 +73,7 @@ def key_column(values: Sequence[Cell]) -> pa.Array:
     kinds = {type(value) for value in values if value is not None}
     if kinds and (kinds <= {int, float} or len(kinds) == 1):
         return pa.array(values)
-    return pa.array([None if value is None else shown_key(value) for value in values], pa.string())
+    return pa.array([None if value is None else _key_text(value) for value in values], pa.string())
 
 
 def new_name(wanted: str, taken: Sequence[str]) -> str:
@@ -89,9 +89,13 @@ def html_cell(text: str, number: bool, kind: str = "td") -> str:
 
 
 def shown_key(value: Cell) -> str:
-    """The text of a key: NULL for a missing value, true and false for truth values."""
+    """The text of a key: NULL for a missing value, 'NULL' for this text, true and false for truth values."""
     if value is None:
         return "NULL"
+    return f"'{value}'" if value == "NULL" else _key_text(value)
+
+
+def _key_text(value: Cell) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

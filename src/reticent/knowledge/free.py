@@ -244,6 +244,9 @@ def free_ratio(
     parts = answered(knowledge, top, above, each), answered(knowledge, bottom, below, each)
     fit = _own_quotient(knowledge, query, parts) if error is None and knowledge.shares.joint else None
     quotient = ratio_of(query, *parts, knowledge, fit=fit)
+    if fit is not None and any(part.origin == "cache" for part in parts):
+        # The same interval: the value of what was bought lies nearer to its middle, perhaps.
+        quotient = min(quotient, ratio_of(query, *parts, knowledge), key=lambda found: _bound(found.error))
     wishes = error is not None and knowledge.shares.joint  # ledgers of version 0.1 judge by the errors of parts
     missed = wishes and (quotient.error is None or quotient.error > (error or 0.0) * ROUNDING)
     return None if missed else quotient
@@ -264,6 +267,10 @@ def _own_quotient(knowledge: Knowledge, query: Ratio, parts: tuple[Answer, Answe
         return None
     top, bottom = (float(one.value) for one in own)
     return top / bottom if bottom > 0 else None
+
+
+def _bound(error: float | None) -> float:
+    return inf if error is None else error
 
 
 def parts_of(query: Ratio) -> tuple[Linear, Linear]:
@@ -357,6 +364,8 @@ def answered(knowledge: Knowledge, query: Single, reading: Reading, confidence: 
         bounds = joined([(share, error)], share, knowledge.whole)
         share = bounds.value() if knowledge.shares.possible else share
         error = bounds.error(share) if knowledge.shares.joint else error
+    if origin == "cache":
+        fit = None  # the value is of its own purchase, within what all else leaves possible
     fitted = fit if reading.bounds is not None else share if snapshot is not None else None
     interval = None if bounds is None else (bounds.low, bounds.high)
     if certified and isinstance(query, Count) and type(share) is float:

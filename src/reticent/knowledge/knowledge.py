@@ -454,9 +454,30 @@ class Knowledge:
             found = _number(asked.form, ways, self.whole)
         if found is None:
             found = self._intersected(query, asked, ways.wide, confidence, wanted)
-        if bought is None or (found is not None and found.error < bought.error):
+        if bought is None:
             return found
-        return bought.reading(asked)
+        return bought.reading(asked) if found is None or found.bounds is None else self._cut(bought, asked, found)
+
+    def _cut(self, bought: Source, asked: Asked, found: Reading) -> Reading:
+        """What was bought for a question, as far as all other statements about it, `found`, leave it possible; or these
+        where they alone are narrower.
+
+        Nowhere is the result wider than what was bought, or than the other statements.
+        """
+        read, other = asked.read(bought.held), found.bounds
+        assert other is not None, "statements that were intersected"
+        own = joined([(read, bought.error)], read, self.whole)
+        value = own.value()
+        if found.error < own.error(value):
+            return found
+        both = Bounds(*_overlap(own, other), own.fitted)
+        if both.empty:  # one of them failed: what was bought speaks for itself
+            return bought.reading(asked)
+        each = np.minimum(_errors(own, value), _errors(other, found.compute()))
+        least, most = np.maximum(both.low, both.high - each), np.minimum(both.high, both.low + each)
+        moved = np.clip(value, least, most)
+        near = float(moved) if isinstance(read, float) else moved
+        return Reading(both.error(near), bought.origin, lambda: near, None, bought.ledger_id, both)
 
     def _intersected(
         self, query: Single, asked: Asked, wide: Sequence[Source], confidence: float, wanted: float | None
@@ -819,6 +840,16 @@ def _number(form: Form, ways: Ways, whole: tuple[float, float]) -> Reading | Non
     first = wide[0]
     error = max(value - low, high - value)
     return Reading(error, first.origin, lambda: value, first.snapshot, first.ledger_id, Bounds(low, high, fitted))
+
+
+def _overlap(first: Bounds, second: Bounds) -> tuple[Any, Any]:
+    low, high = np.maximum(first.low, second.low), np.minimum(first.high, second.high)
+    return (low, high) if np.ndim(low) or np.ndim(high) else (float(low), float(high))
+
+
+def _errors(bounds: Bounds, value: Any) -> Any:
+    """The largest distance of the true value from a value, in every cell."""
+    return np.maximum(value - bounds.low, bounds.high - value)
 
 
 def _subsets(names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

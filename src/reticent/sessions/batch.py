@@ -17,9 +17,9 @@ from reticent.kernel.mechanisms.base import Gaussian, Laplace, restore
 from reticent.kernel.statistics import VALUE_ROUNDING, AnswerErrors, fine
 from reticent.knowledge.answer import Answer
 from reticent.knowledge.certificates import LAST_INDEX, NOISE_SHARE, WORTH, Certificate
-from reticent.knowledge.free import finished
+from reticent.knowledge.free import finished, resolved
 from reticent.knowledge.knowledge import CertifiedBatch
-from reticent.knowledge.request import Request, error_in_unit
+from reticent.knowledge.request import Request
 from reticent.knowledge.tails import audit_reading, reach
 from reticent.queries.base import Linear, Query, checked_query
 from reticent.releases.budgeting import divide
@@ -56,10 +56,11 @@ def quote_batch(engine: SessionEngine, request: Request) -> Certify | Split:
     """
     state, knowledge = engine.state, engine.state.knowledge
     assert isinstance(request.question, tuple), "a batch"
-    queries = [checked_query(question).resolve(state.domain) for question in request.question]
-    error = _shared_error(state, queries, request)
-    requests = [request.but(question=query, error=error) for query in queries]
-    singly = [engine.quote(one) for one in requests]
+    queries = map(checked_query, request.question)
+    requests = [resolved(request.but(question=query), query, knowledge) for query in queries]
+    if len({one.error for one in requests}) > 1:
+        raise QueryError("a percentage is another error for each of these questions; ask means on their own")
+    singly = [engine.quote_part(one) for one in requests]
     plan = _planned(state, requests, singly) if engine.audits_batches else None
     if plan is not None and not engine.may_audit(plan.key, _audit_cost(state, plan.queries, plan.noise)):
         plan = None
@@ -98,15 +99,6 @@ def _finished(state: State, requests: Sequence[Request], answers: Sequence[Answe
     return [finished(answer, request, state.knowledge) for answer, request in told]
 
 
-def _shared_error(state: State, queries: Sequence[Query], request: Request) -> float:
-    """The common error of a whole batch, applied to each question in its own unit."""
-    assert request.error is not None, "a batch states its error"
-    found = {error_in_unit(request.error, query, state.domain, state.knowledge.records) for query in queries}
-    if len(found) > 1:
-        raise QueryError("a percentage is another error for each of these questions; ask means on their own")
-    return found.pop()
-
-
 def _state(snapshot: Snapshot, queries: Sequence[Linear]) -> str:
     """Identify questions by their text, as the ledger describes them: different texts are different requests."""
     return hashlib.sha256("".join([snapshot.digest, *(query.digest for query in queries)]).encode()).hexdigest()
@@ -134,7 +126,7 @@ def _planned(state: State, requests: Sequence[Request], singly: Sequence[Quote])
         key, noise = journal.usable(begun["audit"]), restore(begun["noise"])
         return AuditPlan(declared, tuple(begun["places"]), audited, forms, snapshot, noise, key)  # pyright: ignore[reportArgumentType]
     unknown = tuple(queries[place] for place in found.values())
-    noise = _worthwhile(state, unknown, sum(singly[place].price for place in found.values()), error, asked.confidence)
+    noise = _worthwhile(state, unknown, sum(singly[place].price for place in found.values()), asked)
     if noise is None:
         return None
     key = f"{AUDIT}batch:{_state(knowledge.current, unknown)[:NAMED]}:{float(noise.sd):.17g}:{asked.analyst or ''}"
@@ -151,15 +143,17 @@ def _unknown(state: State, queries: Sequence[Query], singly: Sequence[Quote]) ->
     return found
 
 
-def _worthwhile(state: State, unknown: Sequence[Linear], singly: int, error: float, confidence: float) -> Noise | None:
+def _worthwhile(state: State, unknown: Sequence[Linear], singly: int, asked: Request) -> Noise | None:
     """The noise of the audit, or None if asking singly is expected to be cheaper."""
-    index, knowledge = state.journal.audit_index(""), state.knowledge
-    room = NOISE_SHARE * (error - knowledge.records_error) * knowledge.records
+    index, known, error = state.journal.audit_index(""), state.knowledge, asked.error
+    assert isinstance(error, float), "one error for all of them"
+    doubt = 0.0 if asked.counting else known.records_error
+    room = NOISE_SHARE * (error - doubt) * known.records
     if index > LAST_INDEX or room <= 1:
         return None
     one: Noise = Laplace(1) if state.budget.pure else Gaussian(1)
     # Tails scale with the noise: it is as wide as its one-sided bound allows.
-    width = room / reach(one, (1 - confidence) * knowledge.shares.certificate(index))
+    width = room / reach(one, (1 - asked.confidence) * known.shares.certificate(index))
     noise: Noise = Laplace(width) if state.budget.pure else Gaussian(width)
     cost = _audit_cost(state, unknown, noise)
     return noise if cost <= WORTH * singly and cost <= state.ledger.remaining else None
@@ -201,7 +195,8 @@ def _audit(state: State, plan: AuditPlan, request: Request) -> int:
         plain=knowledge.shares.plain,
     )
     assert isinstance(request.error, float), "one error for all of them"
-    if certificate.bound <= request.error and not journal.has_batch(certificate.ledger_id):
+    stated = certificate.of_counts if request.counting else certificate
+    if stated.bound <= request.error and not journal.has_batch(certificate.ledger_id):
         journal.save_batch(certificate, list(plan.forms))
         state.learn(knowledge.with_batch(plan.forms, CertifiedBatch(plan.snapshot, certificate)))
     return 0 if settled_before else settled.cost

@@ -581,7 +581,7 @@ def _ended(
 
 
 def _left_to_buy(engine: SessionEngine, request: Request) -> str:
-    """What reaching the requested error would still cost, in a few words."""
+    """What asking again would cost, in a few words; judged at noisy answers, so that it may not suffice either."""
     budget = engine.state.budget
     try:
         price = engine.anew(Free(request.but(key=None), engine.state.knowledge, None)).price
@@ -594,7 +594,8 @@ def _left_to_buy(engine: SessionEngine, request: Request) -> str:
         whose = f" of {request.analyst}'s cap" if left < engine.state.ledger.remaining else ""
         needed = f"{budget.unit} {budget.amount(price):.3g} more would be needed"
         return f"{needed}, and {budget.amount(left):.3g} is left{whose}"
-    return f"{budget.unit} {budget.amount(price):.3g} more is needed: ask again"
+    part = f"{100 * price / left:.2g}% of what is left"
+    return f"{budget.unit} {budget.amount(price):.3g} more, {part}, may reach it: ask again"
 
 
 def _is_free(engine: SessionEngine, request: Request, query: Query, error: float, confidence: float) -> bool:

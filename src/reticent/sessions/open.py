@@ -22,6 +22,7 @@ from reticent.kernel.curator import Curator
 from reticent.knowledge.guarantees import Report
 from reticent.knowledge.learning import learn, understand
 from reticent.knowledge.publications import PublishedBudget, behind, budget_of, composing
+from reticent.knowledge.request import Records
 from reticent.knowledge.tails import PLAIN_RULE, noise_failure
 from reticent.losses.losses import ConvexLoss
 from reticent.planning.convex import ENGINES as CONVEX_ENGINES
@@ -43,7 +44,7 @@ from reticent.sessions.investments import Investments
 from reticent.sessions.journal import ASK, Journal
 from reticent.sessions.loss_audits import finish_late
 from reticent.sessions.resume import indexed, with_certificates, with_means, with_models, with_purchases
-from reticent.sessions.start import PURPOSES, investable, losses_share, told_share, untold_start
+from reticent.sessions.start import PURPOSES, announced_error, investable, losses_share, told_share, untold_start
 from reticent.sessions.state import State
 from reticent.sessions.threshold import ThresholdEngine
 from reticent.sessions.warm_start import (
@@ -77,7 +78,7 @@ class Opening:
     queries: int | None = None
     support: int | Smooth | None = None
     confidence: float = 0.95
-    error: float | None = None
+    error: float | Records | None = None
     losses: tuple[ConvexLoss, ...] | None = None
     purpose: str | None = None
     useful: float | None = None
@@ -89,7 +90,10 @@ class Opening:
         if self.warm_start is not None and not 0 <= self.warm_start <= 1 - AUDIT_SHARE:
             bound = float(1 - AUDIT_SHARE)
             raise QueryError(f"warm_start={self.warm_start!r} is a share of the budget from 0 to {bound}")
-        if self.error is not None and not 0 < self.error < (1 if self.losses is None else inf):
+        if isinstance(self.error, Records):
+            if self.engine != "default" or self.losses is not None:
+                raise QueryError("error=rt.records(...) announces counts to the default engine; give a number here")
+        elif self.error is not None and not 0 < self.error < (1 if self.losses is None else inf):
             raise QueryError(f"error={self.error!r} is the wanted share of the table, above 0 and below 1")
         if self.purpose is not None and not (isinstance(self.purpose, str) and self.purpose in PURPOSES):
             raise QueryError(f"purpose={given(self.purpose)} is unknown; use {' or '.join(map(repr, PURPOSES))}")
@@ -242,15 +246,16 @@ def _settled_terms(curator: Curator, journal: Journal, opening: Opening) -> dict
 def _default_terms(curator: Curator, journal: Journal, opening: Opening) -> dict[str, Any]:
     """The terms of the default engine: what is bought first, and what may be invested later (spec answers 4)."""
     told: dict[str, Any] = {}
+    error = announced_error(curator, journal, opening.error)
     count = None if opening.losses is None else opening.queries or USUAL_LOSSES
     if opening.start is not None:
         share, told["purpose"] = 0.0, "told"
     elif opening.losses is not None and opening.warm_start is None:
-        share = losses_share(curator, opening.losses, count or 1, opening.error, opening.confidence)
+        share = losses_share(curator, opening.losses, count or 1, error, opening.confidence)
         told["purpose"] = "told"
     elif opening.told:
         share, told["purpose"] = (
-            told_share(curator, opening.warm_start, opening.queries, opening.error, opening.confidence),
+            told_share(curator, journal, opening.warm_start, opening.queries, error, opening.confidence),
             "told",
         )
     else:
@@ -264,9 +269,11 @@ def _default_terms(curator: Curator, journal: Journal, opening: Opening) -> dict
         **told,
         **warm_units(curator.remaining, share),
     }
-    if opening.error is not None:
+    if error is not None:
         # Each question will request that error and pay for itself.
-        terms |= {"typical": 0, "error": opening.error}
+        terms |= {"typical": 0, "error": error}
+        if isinstance(opening.error, Records):
+            terms["counts"] = True
         if share == 0 and opening.start is None:
             terms["plain"] = PLAIN_RULE
     if count is not None:
@@ -295,6 +302,7 @@ def _convex_terms(curator: Curator, journal: Journal, opening: Opening) -> dict[
     sampled = opening.support is not None
     universe = knowledge.current.log_size if sampled else log(curator.domain.cells(task.attributes))
     task = replace(task, log_size=max(universe, log(2)))
+    assert not isinstance(opening.error, Records), "an excess risk"
     plan = convex_plan(
         opening.engine, task, float(curator.budget.amount_of_other_noise(curator.remaining)), opening.error
     )

@@ -26,6 +26,9 @@ TOTAL = "session:total"
 SECOND_TOTAL = "session:second total"
 """Key of the second payment; investments count the first one only."""
 
+MOST_SHARE = 0.5
+"""The largest share of the budget for the number of records: beyond it fewer shares could be answered than an
+eighth of the counts that the whole budget would (a quarter with Laplace noise), and counts would lose half or more."""
 CAUTION = 2
 """The second payment must be worth it even if the first reading is too large by this many standard deviations."""
 
@@ -66,7 +69,7 @@ def second_units(curator: Curator, count: float, confidence: float, error: float
     wanted = VACUOUS if error is None else error
     doubt = tails.counted(count, noise_costing(budget, moved, whole).sd, pure=budget.pure)[1]
     share = record_count_share(doubt / wanted, power, shares_only=error is not None)
-    if share is None or share <= TOTAL_SHARE:
+    if share is None or not TOTAL_SHARE < share <= MOST_SHARE:
         return 0
     left = noise_costing(budget, moved, max(1, int(whole * (1 - share))))
     fewer = count - CAUTION * noise_costing(budget, moved, max(1, first)).sd

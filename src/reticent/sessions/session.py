@@ -95,7 +95,7 @@ class Session:
         workload: Workload | None = None,
         start: Release | None = None,
         queries: int | None = None,
-        error: float | None = None,
+        error: float | Records | None = None,
         engine: str = "default",
         losses: Sequence[ConvexLoss] | None = None,
         support: int | Smooth | None = None,
@@ -128,8 +128,9 @@ class Session:
             start: A release of the same table to start from, instead of a warm start.
             queries: The number of questions that will be asked, if it is known. The threshold engines plan for this
                 number.
-            error: The error that questions will request, as a share of the table; for the convex engines the excess
-                risk of their models, by default the smallest that they can certify.
+            error: The error that questions will request, as a share of the table, or `rt.records(80)` if they will be
+                counts; for the convex engines the excess risk of their models, by default the smallest that they can
+                certify.
             engine: "default" measures where a question requests a smaller error than is known. "tuned", "textbook" and
                 "hardt-rothblum" answer all questions within one common error, by private multiplicative weights with
                 a noisy threshold; the last two use the constants of their papers. "convex-tuned" and
@@ -184,7 +185,9 @@ class Session:
             queries=None if queries is None else whole_number(queries, "queries", 1, MOST),
             support=_checked_support(support),
             confidence=check_confidence(confidence),
-            error=None if error is None else real_number(error, "error", "a share of the table, above 0 and below 1"),
+            error=error
+            if error is None or isinstance(error, Records)
+            else real_number(error, "error", "a share of the table, above 0 and below 1"),
             losses=_declared_losses(losses),
             purpose=purpose,
             useful=None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import inf, isfinite, log
 from typing import Any, Literal
 
-from reticent.errors import BudgetError
+from reticent.errors import BudgetError, QueryError
 from reticent.hypotheses.support import LARGEST_MARGINAL
 from reticent.kernel.accounting import Budget
 from reticent.kernel.curator import Curator, Noise
@@ -20,9 +20,10 @@ from reticent.kernel.mechanisms.base import Gaussian, Laplace, Sensitivity
 from reticent.kernel.minimizers.solvers import records_moved
 from reticent.kernel.statistics import of_one_marginal
 from reticent.knowledge import tails
+from reticent.knowledge.request import VACUOUS, Records
 from reticent.knowledge.tails import audit_share, noise_failure, reach
 from reticent.losses.losses import ConvexLoss
-from reticent.planning.plan import Setting, gaussian, plain_answers
+from reticent.planning.plan import Setting, gaussian, laplace, plain_answers
 from reticent.planning.prediction import expected_largest
 from reticent.releases.budgeting import noise_costing
 from reticent.releases.candidates import measured_sets, target_sets
@@ -61,36 +62,62 @@ def untold_start(curator: Curator, journal: Journal, purpose: str | None, useful
     """The decision of a default opening: the warm start is bought if its predicted bound is useful; a private number of
     records is measured first.
     """
-    known = None if curator.records is None else (float(curator.records), 0.0)
-    if known is None and purpose != "unlimited":
-        # On a spent ledger there is nothing to decide: the session answers from published releases.
-        with suppress(BudgetError):
-            known = pay_record_count(curator, journal)
-    predicted = None if known is None else predicted_bound(curator, known[0], confidence, WARM_SHARE)
+    # An unlimited start buys its number of records with its cells.
+    known = None if purpose == "unlimited" and curator.records is None else _known_records(curator, journal)
+    predicted = None if known is None else predicted_bound(curator, known, confidence, WARM_SHARE)
     if purpose is None:
         purpose = "unlimited" if predicted is not None and predicted <= useful else "few"
     return Start("unlimited" if purpose == "unlimited" else "few", predicted, useful)
 
 
+def _known_records(curator: Curator, journal: Journal) -> float | None:
+    """The number of records, which is paid for if it is private; None on a spent ledger, where nothing is to be decided
+    and the session answers from published releases.
+    """
+    if curator.records is not None:
+        return float(curator.records)
+    with suppress(BudgetError):
+        return pay_record_count(curator, journal)[0]
+    return None
+
+
+def announced_error(curator: Curator, journal: Journal, error: float | Records | None) -> float | None:
+    """The announced error as a share of the table; None if a spent ledger cannot tell how many records there are."""
+    if not isinstance(error, Records):
+        return error
+    if curator.records is not None and error.number >= VACUOUS * curator.records:
+        raise QueryError(f"error={error} is half of the {curator.records} records or more; announce a smaller one")
+    records = _known_records(curator, journal)
+    return None if records is None else min(error.number / records, VACUOUS)
+
+
 def told_share(
-    curator: Curator, warm_start: float | None, queries: int | None, error: float | None, confidence: float
+    curator: Curator,
+    journal: Journal,
+    warm_start: float | None,
+    queries: int | None,
+    error: float | None,
+    confidence: float,
 ) -> float:
     """The share that the caller stated; by default half the budget, or none if plain answers are expected to be more
     accurate.
 
-    Plain answers are more accurate if so few questions are announced that all of them have smaller errors than a fit;
-    with a requested error, if all of them cost less than a fit, or if no fit is certain enough to reach it (online.md
-    4).
+    Plain answers are more accurate if so few questions are announced that all of them have smaller errors than a fit.
+    With a requested error they are chosen if the budget pays for all announced questions, so that none of them can be
+    left out, or if no fit is certain enough to reach that error (online.md 4). A private number of records is measured
+    first.
     """
     if warm_start is not None:
         return warm_start
-    if curator.records is None or curator.budget.pure or (queries is None and error is None):
+    records = None if queries is None and error is None else _known_records(curator, journal)
+    if records is None:
         return WARM_SHARE
-    setting = _setting(curator, curator.records, queries or 1, confidence)
-    fit = predicted_bound(curator, float(curator.records), confidence, WARM_SHARE)
+    setting = _setting(curator, int(records), queries or 1, confidence)
+    fit = predicted_bound(curator, records, confidence, WARM_SHARE)
     if error is None:
-        return 0.0 if gaussian(setting) < fit else WARM_SHARE
-    affordable = queries is not None and queries <= plain_answers(setting, error) * WARM_SHARE
+        plain = laplace(setting) if setting.pure else gaussian(setting)
+        return 0.0 if plain < fit else WARM_SHARE
+    affordable = queries is not None and queries <= _plain_answers(setting, error)
     return 0.0 if affordable or fit > error else WARM_SHARE
 
 

@@ -211,7 +211,7 @@ def _fresh(
     if published is not None:
         journal.save_start(published)
         return _of_release(published, journal)
-    if "losses" not in settings:
+    if "losses" not in settings and not settings.get("counts"):
         refine_record_count(curator, journal, settings["confidence"], settings.get("error"))
     return untouched(curator, journal, _cold(curator.domain))
 

@@ -126,11 +126,30 @@ def _best_table(statement: Statement, knowledge: Knowledge, request: Request) ->
     """The free result: where totals of the rows' own numbers were bought, the narrower of their bounds and of bins'."""
     parts = _bought_parts(statement, knowledge, request.confidence)
     found = _table_of(statement, knowledge, request, parts, request.confidence)
-    if found is None or not any(part.numbers for part in parts):
+    if found is None:
+        return None
+    if any(part.numbers for part in parts):
+        plain = [Part(query, None) for query in statement.queries]
+        binned = _table_of(statement, knowledge, request, plain, request.confidence)
+        found = found if binned is None else narrowest(statement, knowledge, found, binned, None)
+    return _no_wider_than_bought(statement, knowledge, request, found)
+
+
+def _no_wider_than_bought(
+    statement: Statement, knowledge: Knowledge, request: Request, found: ResultTable
+) -> ResultTable:
+    """A free result with the bounds of what was bought for its parts, as sure as the result is to be, where they are
+    narrower.
+
+    Beside purchases the fit may place a value far from the middle of its interval. Both read the same purchases, so
+    the one that states more of each of them fails whenever the other does: choosing costs no confidence.
+    """
+    each = part_confidence(statement, None, request.confidence)
+    if not knowledge.shares.joint or each == request.confidence or "cache" not in found.origin.split(" + "):
         return found
-    plain = [Part(query, None) for query in statement.queries]
-    binned = _table_of(statement, knowledge, request, plain, request.confidence)
-    return found if binned is None else narrowest(statement, knowledge, found, binned, None)
+    certain = request.but(error=None, strict=True, promise="certified")
+    bought = _table_of(statement, knowledge, certain, _bought_parts(statement, knowledge, each), each, alone=True)
+    return found if bought is None else _joined_tables(found, bought)
 
 
 def _repeated(kept: dict[str, Any]) -> ResultTable:
@@ -149,7 +168,13 @@ def _within(
 
 
 def _table_of(
-    statement: Statement, knowledge: Knowledge, request: Request, parts: Sequence[Part], confidence: float
+    statement: Statement,
+    knowledge: Knowledge,
+    request: Request,
+    parts: Sequence[Part],
+    confidence: float,
+    *,
+    alone: bool = False,
 ) -> ResultTable | None:
     """The result of the free answers to these parts; None if one is missing."""
     answers: list[Answer] = []
@@ -163,7 +188,8 @@ def _table_of(
         if found is None:
             return None
         answers.append(found)
-    return result_table(statement, knowledge, parts, answers, error=request.error, confidence=confidence)
+    error = request.error
+    return result_table(statement, knowledge, parts, answers, error=error, confidence=confidence, alone=alone)
 
 
 def _meets(statement: Statement, knowledge: Knowledge, table: ResultTable, request: Request) -> bool:
@@ -183,6 +209,16 @@ def narrowest(
     Statements that a session makes for all questions at once have their own share of the failure probability, so they
     hold jointly with purchases (answers 1.1). Of other bounds, choosing the narrower would miss more often than stated.
     """
+    if not together(knowledge).issuperset(other.origin.split(" + ")):
+        return table
+    found = _joined_tables(table, other)
+    if found is table or error is None:
+        return found
+    return replace(found, note=_renoted(statement, found, error, knowledge, table.note))
+
+
+def _joined_tables(table: ResultTable, other: ResultTable) -> ResultTable:
+    """The narrower of two bounds for each number, and its value; unchanged if none is narrower, or the rows differ."""
     keys = [place for place, number in enumerate(table.aggregates) if not number]
     if [[row[k] for k in keys] for row in table.rows] != [[row[k] for k in keys] for row in other.rows]:
         return table
@@ -192,8 +228,6 @@ def narrowest(
     ]
     if not any(map(any, better)):
         return table
-    if not together(knowledge).issuperset(other.origin.split(" + ")):
-        return table
     rows, errors = (
         tuple(
             tuple(theirs if taken else mine for mine, theirs, taken in zip(*cells, strict=True))
@@ -202,9 +236,8 @@ def narrowest(
         for ours, others in ((table.rows, other.rows), (table.errors, other.errors))
     )
     origin = " + ".join(sorted({*table.origin.split(" + "), *other.origin.split(" + ")}))
-    note, bounded = table.note, all(e is not None for row in errors for k, e in enumerate(row) if k not in keys)
-    found = replace(table, rows=rows, errors=errors, origin=origin, certified=table.certified or bounded)
-    return found if error is None else replace(found, note=_renoted(statement, found, error, knowledge, note))
+    bounded = all(e is not None for row in errors for k, e in enumerate(row) if k not in keys)
+    return replace(table, rows=rows, errors=errors, origin=origin, certified=table.certified or bounded)
 
 
 def _renoted(statement: Statement, table: ResultTable, error: WantedError, knowledge: Knowledge, note: str) -> str:
@@ -394,12 +427,14 @@ def result_table(
     *,
     error: WantedError | None,
     confidence: float,
+    alone: bool = False,
 ) -> ResultTable:
-    """The result that the answers to its parts give."""
+    """The result that the answers to its parts give; `alone` from these, as it was paid for, also where it is free."""
     knowledge = knowledge.of_counts
     found = {part.query: answer for part, answer in zip(parts, answers, strict=True)}
+    alone = alone or error is not None
     # What is paid for shares the confidence between its own questions; beside free ones others may tighten bounds.
-    tighten = None if error is not None else lambda query: _best(knowledge, query, confidence)
+    tighten = None if alone else lambda query: _best(knowledge, query, confidence)
     table = statement.run(
         found.__getitem__,
         records=knowledge.records,
@@ -410,9 +445,9 @@ def result_table(
         joint=together(knowledge),
         sample=partial(drawn_rows, knowledge),
         # What is paid for stays as it was bought, whatever the hypothesis learns.
-        offset=partial(share_offset, knowledge) if error is None and knowledge.bin_means else None,
+        offset=partial(share_offset, knowledge) if not alone and knowledge.bin_means else None,
         asked=tuple(found),
-        fit=partial(_fit, knowledge) if error is None and knowledge.shares.joint else None,
+        fit=partial(_fit, knowledge) if not alone and knowledge.shares.joint else None,
     )
     if note := unmeasured_note(knowledge, table.origin, statement.queries):
         table = replace(table, note="; ".join(filter(None, [table.note, note])))

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.cli_people import Called
 
+import reticent as rt
+
 Call = Callable[..., Called]
 DRAFT = """
 [sex]
@@ -86,3 +88,39 @@ def test_every_code_of_a_domain_is_shown(tmp_path: Path, call: Call) -> None:
     sex, pay, _ = call("domain", "show", str(tmp_path / "d.toml")).out.splitlines()
     assert sex.split("codes  ")[1] == "f, m, (other), (null)"
     assert pay.split("codes  ")[1] == "2 bins from 0 to 23456789, (other)"
+
+
+def test_a_discovery_says_which_sums_will_be_clipped(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Outer bins end soon beyond the outer medians; a heavy tail reaches further, which only SQL's `basis` said."""
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{(i % 1000) ** 3},{i % 90},{1990 + i % 30}-06-01" for i in range(3000)]
+    (tmp_path / "v.csv").write_text("\n".join(["income,age,seen", *rows]))
+    draft = """
+        [income]
+        type = "numeric"
+        edges = []
+        lower = 0
+        [age]
+        type = "numeric"
+        edges = []
+        lower = 0
+        upper = 100
+        [seen]
+        type = "date"
+        edges = []
+    """
+    (tmp_path / "draft.toml").write_text(draft)
+    found = call("domain", "discover", "v.csv", "--draft", "draft.toml", *BUDGET)
+    assert found.code == 0, found.err
+    income = rt.Domain.read("v.toml")["income"]
+    assert isinstance(income, rt.Numeric)
+    upper = max(map(float, income.edges))  # pyright: ignore[reportArgumentType]
+    noted = [line for line in found.out.splitlines() if "clipped" in line]
+    assert [line.split(":")[0] for line in noted] == ["income", "seen"]
+    assert float(noted[0].split("above ")[1].split()[0]) == upper
+    assert "below" not in noted[0]
+    assert "give the upper bound in the draft" in noted[0]
+    assert "give the lower and upper bound" in noted[1]
+    assert upper < 9 * 10**8

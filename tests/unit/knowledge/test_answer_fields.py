@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import reticent as rt
@@ -94,3 +95,16 @@ def test_a_notebook_shows_shares_and_their_error_in_one_unit_aligned_right() -> 
     means = replace(table, count=None, value=np.array([41250.0, 2.0]), error=1200.0)._repr_html_()
     assert f"<td {right}>41,250 ± 1,200</td></tr>" in means
     assert f"<th {right}>value</th></tr>" in means
+
+
+def test_a_category_named_null_does_not_look_like_a_missing_value() -> None:
+    rows = pa.table({"g": ["NULL", None, "a"] * 1000})
+    table = rt.Table.of(rows, rt.Domain(g=rt.Categorical(["NULL", "a"], nullable=True)))
+    with rt.Session.open(None, table, rt.Budget(epsilon=1, delta=1e-9), progress=False) as session:
+        found = session.ask("SELECT g, COUNT(*) FROM t GROUP BY g", error=200)
+        answer = session.ask(rt.marginal("g"))
+    shown = [line.split()[0] for line in repr(found).splitlines()[2:-1]]
+    assert shown.count("'NULL'") == shown.count("NULL") == 1, shown
+    assert "&#x27;NULL&#x27;" in answer._repr_html_()
+    texts = found.to_arrow()["g"].to_pylist()
+    assert texts.count("NULL") == texts.count(None) == 1

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.session_tables import forbidden, table
+from tests.session_tables import forbidden, of_codes, table
 
 import reticent as rt
 from reticent.kernel.accounting import Budget
@@ -99,6 +99,34 @@ def test_announced_shares_decide_how_well_the_number_must_be_known() -> None:
         assert session.ask(rt.count(rt.col("e") == 1), error=0.04).certified
 
 
+def test_announced_counts_need_no_number_of_records() -> None:
+    """The second payment takes a third of the budget here, of which counts have nothing."""
+    told: dict[str, Any] = {"warm_start": 0, "progress": False}
+    with Session.open(None, people(4_000), GAUSSIAN, error=rt.records(120), **told) as session:
+        assert session.state.ledger.keys(SECOND_TOTAL) == []
+        assert session.ask(rt.count(rt.col("e") == 1), error=rt.records(120)).certified
+    with Session.open(None, people(4_000), GAUSSIAN, error=120 / 4_000, **told) as session:
+        assert session.state.ledger.keys(SECOND_TOTAL) == [SECOND_TOTAL]
+
+
+@pytest.mark.parametrize("budget", [GAUSSIAN, Budget(epsilon=1)])
+def test_no_share_is_bought_with_most_of_what_counts_need(budget: Budget) -> None:
+    """Within 1% of 4,000 records, three quarters of the budget for the number left one share, beside 87 counts."""
+    with Session.open(None, people(4_000), budget, error=0.01, warm_start=0, progress=False) as session:
+        assert session.state.ledger.keys(SECOND_TOTAL) == []
+
+
+@pytest.mark.parametrize("error", [rt.records(2_000), rt.records(2_001)])
+def test_announced_counts_that_say_nothing_are_refused_unspent(error: Any, tmp_path: Path) -> None:
+    rows = table(4_000, weight=1)
+    with pytest.raises(rt.QueryError, match="half of the 4000 records"):
+        Session.open(tmp_path / "s.ledger", rows, GAUSSIAN, error=error, progress=False)
+    with Session.open(tmp_path / "s.ledger", rows, GAUSSIAN, warm_start=0, progress=False) as session:
+        assert session.spent == 0
+    with pytest.raises(rt.QueryError, match="announces counts to the default engine"):
+        Session.open(None, rows, GAUSSIAN, error=rt.records(10), engine="convex-tuned", progress=False)
+
+
 class StoppedError(Exception):
     """The process ends here."""
 
@@ -165,3 +193,34 @@ def test_the_page_states_the_shares_of_small_tables() -> None:
                 units = second_units(session.state.curator, float(row[0].replace(",", "")), 0.95, None)
                 paid = 1 / 50 + units / session.budget.limit
                 assert abs(paid - int(row[column]) / 100) <= 0.0051, (row, paid)
+
+
+def test_a_batch_of_counts_costs_what_its_counts_cost() -> None:
+    """A batch in records was asked in shares of the table: it was refused, or cost up to nine times as much."""
+    counts = [rt.count(rt.col("a") == code) for code in range(3)]
+    with Session.open(None, people(4_000), GAUSSIAN, purpose="few", progress=False) as session:
+        wish = rt.records(0.9 * session.state.knowledge.records_error * session.state.knowledge.records)
+        singly = sum(session.cost(query, error=wish) for query in counts)
+        assert session.cost(counts, error=wish) <= 1.5 * singly  # an audit may be tried first
+        answers = session.ask_all(counts, error=wish)
+        for query, answer in zip(counts, answers, strict=True):
+            assert answer.certified
+            assert answer.error is not None
+            assert answer.error * session.state.knowledge.records <= wish.number * (1 + 1e-9)
+            assert session.cost(query, error=wish) == 0
+            assert "the released number" in answer.basis
+
+
+def test_an_audited_batch_of_counts_is_bounded_without_the_number_of_records() -> None:
+    """Uniform rows, so that the audit passes, and cells that are dearer one by one."""
+    domain = rt.Domain(a=10, b=10)
+    codes = np.divmod(np.arange(20_000) % 100, 10)
+    rows = of_codes(domain, dict(zip("ab", codes, strict=True)), neighbours="add-remove")
+    batch = [rt.count((rt.col("a") <= a) & (rt.col("b") <= b)) for a in range(6) for b in range(6)]
+    with Session.open(None, rows, GAUSSIAN, warm_start=0, confidence=1 - 1e-6, progress=False) as session:
+        doubt = session.state.knowledge.records_error * session.state.knowledge.records
+        answers = session.ask_all(batch, error=rt.records(0.95 * doubt))
+        assert {answer.origin for answer in answers} == {"batch"}
+        stated = [answer.error for answer in answers if answer.error is not None]
+        assert len(stated) == len(batch)
+        assert max(stated) * session.state.knowledge.records <= 0.95 * doubt

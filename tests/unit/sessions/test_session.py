@@ -18,6 +18,7 @@ from reticent.kernel.ledger.verify import verify
 from reticent.kernel.mechanisms.base import Sensitivity, restore
 from reticent.knowledge.answer import ORIGINS, Answer
 from reticent.knowledge.tails import PLAIN_RULE, PLAIN_WIDE, noise_within, reach
+from reticent.planning.plan import Setting, plain_answers
 from reticent.queries.linear import Range
 from reticent.sessions.session import Session
 
@@ -451,6 +452,30 @@ def test_a_wanted_error_decides_between_a_fit_and_plain_answers(error: float, qu
     """No fit would be so good; only a fit serves so many; plain answers cost less."""
     with Session.open(None, table(), BUDGET, queries=queries, error=error) as session:
         assert (session.spent > 0) == warm
+
+
+def test_what_the_budget_pays_for_is_not_left_to_a_fit() -> None:
+    """A fit certifies boxes; the announced questions may be of another kind, and half of the budget would be gone."""
+    rows, error, rho = table(), 0.2, BUDGET.amount(BUDGET.limit)
+    setting = Setting(records=20_000, log_universe=1, queries=1, failure=0.05, pure=False, amount=rho)
+    most = plain_answers(setting, error)
+    for queries, warm in ((int(0.9 * most), False), (2 * most, True)):
+        with Session.open(None, rows, BUDGET, queries=queries, error=error) as session:
+            assert (session.spent > 0) == warm
+
+
+@pytest.mark.parametrize(
+    "budget", [rt.Budget(epsilon=1, delta=1e-9), rt.Budget(epsilon=1)], ids=["approximate", "pure"]
+)
+@pytest.mark.parametrize("told", [{"queries": 3, "error": 0.1}, {"queries": 3}, {"error": 0.001}], ids=str)
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+def test_an_announced_stream_decides_under_every_budget_and_neighbours(
+    budget: rt.Budget, told: dict[str, Any], neighbours: Any
+) -> None:
+    """Under add-remove and with pure budgets half of the budget was spent on a start, whatever was announced."""
+    with Session.open(None, table(5_000, neighbours=neighbours), budget, **told) as session:
+        assert (session.state.journal.settings() or {})["share"] == 0
+        assert not session.certificates
 
 
 def test_plain_sessions_sell_at_the_price_of_plain_noise(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ The properties hold for generated tables and statements: sizes, skew, noise rela
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +190,23 @@ def test_a_paid_wish_is_reached_or_can_be_asked_again(seed: int) -> None:
             else:
                 raise AssertionError((asked, wish, bounds(found)))
     assert paid
+
+
+def test_the_price_of_asking_again_is_stated_beside_what_is_left_and_promises_nothing() -> None:
+    """It was said to be needed, as if it sufficed, even where most of the budget would be gone for nothing."""
+    generator, names = np.random.default_rng(0), np.array(list("abcd"))
+    columns = {
+        "y": generator.integers(0, 20, 30_000),
+        "g": names[generator.choice(4, 30_000, p=[0.7, 0.25, 0.04, 0.01])],
+    }
+    rows = rt.Table.of(pa.table(columns), rt.Domain(y=rt.Integer(20), g=rt.Categorical(list("abcd"))))
+    noted = []
+    for _ in range(4):
+        with rt.Session.open(None, rows, rt.Budget(epsilon=8, delta=1e-6), warm_start=0, progress=False) as session:
+            noted.append(session.ask("SELECT AVG(y) FROM t WHERE g = 'd'", error="5%").note)
+    again = [note for note in noted if "ask again" in note]
+    assert again, noted
+    assert all(re.search(r"more, [\d.e+]+% of what is left, may reach it: ask again", note) for note in again), again
 
 
 @pytest.mark.parametrize("seed", SEEDS)
