@@ -349,10 +349,8 @@ def _visible(collection: Collection, domain: Domain, sets: Sequence[Set], units:
 
 
 def residuals_planned(collection: Collection, domain: Domain, sets: Sequence[Set], *, at_once: bool) -> bool:
-    """Whether residuals are used: for Gaussian noise, tables without rules or levels, and runs that need no
-    marginals.
-    """
-    if at_once or collection.pure or collection.plans or domain.impossible:
+    """Whether residuals are used: for Gaussian noise, tables without levels, and runs that need no marginals."""
+    if at_once or collection.pure or collection.plans:
         return False
     return measurable(domain, sets)
 

@@ -51,6 +51,38 @@ def test_normal_noise_measures_residuals_of_all_that_is_asked(neighbours: str) -
     assert variation(published.hypothesis, TRIPLES.marginals) < 0.1
 
 
+RULED = Domain(dict(DOMAIN), impossible=["a = 0 AND b > 0", "b = 0 AND a > 0"])
+
+
+def ruled_table() -> Table:
+    random = np.random.default_rng(4)
+    columns = {name: random.integers(0, size, 4000) for name, size in zip(RULED.names, RULED.shape, strict=True)}
+    columns["b"] = np.where(columns["a"] == 0, 0, np.maximum(columns["b"], 1))
+    return Table(Records.of_codes(RULED, columns, np.ones(4000, dtype=np.int64)), RULED, neighbours="add-remove")
+
+
+def test_domains_with_rules_are_measured_by_residuals_too() -> None:
+    """Rules are kept by the hypothesis, whatever was measured."""
+    published = release(ruled_table(), marginals(RULED, 3), BUDGET, algorithm=PLAIN)
+    assert kinds(published.measurements) == {Residual}
+    cells = published.hypothesis.marginal(("a", "b"))
+    assert cells[0, 1:].sum() == cells[1:, 0].sum() == 0.0
+    assert abs(cells[0, 0] - 1 / RULED["a"].size) < 0.05
+
+
+def test_a_ruled_run_that_began_with_marginals_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger.memory(BUDGET, ruled_table().identity)
+    curator, workload = Curator(ruled_table(), ledger), marginals(RULED, 3).on(RULED)
+    with monkeypatch.context() as former:
+        former.setattr(rounds, "measurable", lambda domain, sets: False)
+        first = PLAIN.run(curator, workload, allowance=BUDGET.limit, key=KEY)
+    assert kinds(first.measurements) == {Marginal}
+    left = ledger.remaining
+    again = PLAIN.run(curator, workload, allowance=BUDGET.limit, key=KEY)
+    assert ledger.remaining == left
+    assert again.hypothesis.to_bytes() == first.hypothesis.to_bytes()
+
+
 def test_marginals_are_measured_where_residuals_do_not_serve() -> None:
     curator, _ = opened(Budget(epsilon=4))
     pure = PLAIN.run(curator, TRIPLES, allowance=Budget(epsilon=4).limit, key=KEY)
