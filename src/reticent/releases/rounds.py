@@ -295,14 +295,16 @@ def _count_columns(collection: Collection, domain: Domain, targets: Mapping[Set,
 
 
 def records_share(columns: Iterable[tuple[int, float, float]], power: int) -> float:
-    """The share of a budget for the number of records with which fractions of columns are nearest in the worst table;
-    0 if the sums of their cells tell it well enough.
+    """The share of a budget for the number of records that is nearest to the best one in every table; 0 if the sums of
+    the columns' cells tell the number well enough.
 
     The fraction of a cell inherits the error of the number of records. If a column of K codes has the share a of the
     rest and the number of records the share s, precisions are `((1 - s) a)^p` of a cell and, of the number,
     `s^p + sum ((1 - s) a)^p / K`, with p = 1 under Gaussian and 2 under Laplace noise. Fractions x / N move by the
     residual, whose squares sum to K - 1 variances of a cell, and by `1 / K - x / N` times the error of N, whose squares
-    sum to 1 - 1 / K at most: if one code has all records. The sum of both over the columns, by their weights, is least.
+    sum to 1 - 1 / K at most: if one code has all records. If records are spread evenly they sum to nothing, and any
+    share is lost. Nobody knows beforehand which of the two a table is. Of both, the sum of squared errors over the
+    columns, by their weights, is compared with the least that another share would leave; the larger ratio is least.
 
     Args:
         columns: The codes of each column, its share of the budget for all columns, and its weight in the workload.
@@ -314,8 +316,9 @@ def records_share(columns: Iterable[tuple[int, float, float]], power: int) -> fl
     inherited = float(weights @ (1 - 1 / codes))
     tried = np.linspace(0.0, MOST_RECORDS, RECORDS_STEPS + 1)
     told = tried**power + (1 - tried) ** power * float((precisions / codes).sum())
-    errors = own / (1 - tried) ** power + inherited / told
-    return float(tried[np.argmin(errors)])
+    even = own / (1 - tried) ** power
+    alone = even + inherited / told
+    return float(tried[np.argmin(np.maximum(even / max(even.min(), SMALLEST), alone / max(alone.min(), SMALLEST)))])
 
 
 def _looks_in_vain(collection: Collection, domain: Domain, targets: Mapping[Set, float], units: int) -> bool:

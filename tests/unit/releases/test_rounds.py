@@ -145,10 +145,12 @@ def test_columns_that_nobody_asked_about_cost_little(asked: Set, neighbours: Nei
 @pytest.mark.parametrize("codes", [100, 500, 1_024, 1_025])
 @pytest.mark.parametrize("budget", [Budget(epsilon=1, delta=1e-9), Budget(epsilon=0.5)], ids=["gaussian", "pure"])
 @pytest.mark.parametrize("histogram_cells", [0, 2**15])
-def test_one_column_knows_its_number_of_records_as_well_as_its_heaviest_cell(
+def test_one_column_knows_its_number_of_records_nearly_as_well_as_its_heaviest_cell(
     codes: int, budget: Budget, histogram_cells: int
 ) -> None:
-    """A code with all records has the error of the number of records, and that of a cell."""
+    """A code with all records has the error of the number of records, and that of a cell. Evenly spread records have
+    the latter only, and had up to 1.25 times plain noise for the sake of tables that they are not.
+    """
     table = column_of(codes)
     made = release(
         table, marginals(table.domain, 1), budget, algorithm=Adaptive(histogram_cells=histogram_cells, audit_share=0)
@@ -156,29 +158,40 @@ def test_one_column_knows_its_number_of_records_as_well_as_its_heaviest_cell(
     found = {tuple(m.query.attributes): m.sd * made.records for m in made.measurements}
     cell, total = found["x",], found.get((), inf)
     number = (total**-2 + (cell * codes**0.5) ** -2) ** -0.5
-    # All cells add up to noise of `codes ** 0.5`; the best share leaves about its root, or its cube root if pure.
-    assert number < 1.1 * cell * codes ** (1 / 3 if budget.pure else 1 / 4)
+    # All cells add up to noise of `codes ** 0.5`. The best share for one code leaves about its root, or its cube root
+    # if pure; a share that suits evenly spread records, too, up to twice as much.
+    assert number < (2 * cell * codes ** (1 / 3) if budget.pure else 1.5 * cell * codes ** (1 / 4))
     alone = noise_costing(budget, of_one_marginal("add-remove"), budget.limit).sd
-    assert cell < (1.25 if budget.pure else 1.1) * alone
+    assert cell < (1.09 if budget.pure else 1.05) * alone
 
 
 @pytest.mark.parametrize("power", [1, 2])
-def test_the_share_of_the_number_of_records_is_the_best_of_the_worst_table(power: int) -> None:
-    columns = [(2_000, 0.9, 2.0), (9, 0.1, 1.0)]
-    best = rounds.records_share(columns, power)
-    assert best > 0
+@pytest.mark.parametrize("columns", [[(2_000, 0.9, 2.0), (9, 0.1, 1.0)], [(100, 1.0, 1.0)]])
+def test_the_share_of_the_number_of_records_is_near_the_best_of_every_table(
+    columns: list[tuple[int, float, float]], power: int
+) -> None:
+    """For records of one code alone it was the best, and left evenly spread ones 1.4 times their least squares."""
 
-    def squares(share: float) -> float:
-        """Of the fractions' errors if each column's records are all of one code."""
+    def squares(share: float, spread: float) -> float:
+        """Of the fractions' errors if this part of each column's records is spread evenly and the rest of one code."""
         known = sum(((1 - share) * part) ** power / codes for codes, part, _ in columns) + share**power
         found = 0.0
         for codes, part, weight in columns:
-            away = np.full(codes, 1 / codes)
-            away[0] -= 1
+            away = np.full(codes, (1 - spread) / codes)
+            away[0] -= 1 - spread
             found += weight * ((codes - 1) / ((1 - share) * part) ** power + float(away @ away) / known)
         return found
 
-    assert all(squares(best) <= squares(other) for other in (0.0, 0.9 * best, 1.1 * best))
+    shares = np.linspace(0, 0.5, 201)
+    least = {spread: min(squares(share, spread) for share in shares) for spread in (0.0, 0.5, 1.0)}
+
+    def regret(share: float) -> float:
+        return max(squares(share, spread) / found for spread, found in least.items())
+
+    best = rounds.records_share(columns, power)
+    assert best > 0
+    assert regret(best) < 1.2
+    assert all(regret(best) <= 1.001 * regret(other) for other in shares)
 
 
 def test_columns_of_few_codes_tell_the_number_of_records() -> None:

@@ -1,85 +1,148 @@
-"""Moves the sums of heavy cells to what was measured of them, where a fit leaves them further off than noise explains.
+"""Moves heavy cells to what was measured of them, where a fit leaves them further off than noise explains.
 
 A prior of logarithms keeps cells without records from becoming quite empty. Where thousands of them share a table with
 a few hundred heavy ones, each keeps a tenth of a record, and every heavy cell lacks several, all in the same direction:
-each is within its noise, their sum is fifty standard deviations off.
+each is within its noise, their sum is fifty standard deviations off. What each of them lacks differs as well, because
+the sums that tie them to each other are as far off.
 """
 
 from __future__ import annotations
 
-from math import sqrt
-from typing import TYPE_CHECKING
+from math import exp, log, pi, sqrt
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
-from reticent.hypotheses.fitting.consistent import Consistent, maximal_sets
+from reticent.hypotheses.fitting.consistent import Consistent, freedom, maximal_sets
 from reticent.hypotheses.fitting.proportional import Rescaling
 
 if TYPE_CHECKING:
     from reticent.hypotheses.fitting.loglinear import FitProblem
 
-__all__ = ["calibrated"]
+__all__ = ["calibrated", "followed"]
+
+Set = tuple[str, ...]
 
 HEAVY = 3.0
 """Standard deviations of noise at which a cell counts half as heavy."""
 EXPLAINED = 3.0
-"""Standard deviations by which noise may leave the sum of the heavy cells of a set off."""
+"""Standard deviations by which noise may leave the sum of the heavy cells of a set off, or the sum of their squares."""
 ROUNDS = 3
 """Over the sets, which move each other."""
 LARGEST = 30.0
 """Of the logarithm by which heavy and light cells are moved apart."""
+MOST_LOST = 0.5
+"""Of a cell that is moved by itself: no cell is emptied by a step."""
+
+
+class _Cells(NamedTuple):
+    """What an engine holds of a set's cells, and how they were measured."""
+
+    fitted: np.ndarray
+    aim: np.ndarray
+    sd: float
+    weights: np.ndarray
+    """How heavy each is: `m / (m + 3 sd)` of the fitted cell m. It follows the noise, because m does."""
+    follows: np.ndarray
+    """By how much a fitted cell moves with its measurement: `(m s)^2 / ((m s)^2 + sd^2)` with a prior of scale s."""
+
+    @classmethod
+    def of(cls, problem: FitProblem, names: Set, flat: np.ndarray, values: np.ndarray, sd: float) -> Self:
+        place = problem.place(names)
+        fitted = problem.held_marginals(flat)[place]
+        assert isinstance(problem.engine, Rescaling)
+        aim = problem.engine.held(place, values)
+        follows = _follows(fitted, problem.measured_sets[names].scale, sd)
+        return cls(fitted, aim, sd, fitted / (fitted + HEAVY * sd), follows)
 
 
 def calibrated(problem: FitProblem, consistent: Consistent, point: np.ndarray, perturbed: float = 1.0) -> np.ndarray:
-    """The parameters with the sum of the heavy cells of every set at what was measured, as far as noise tells; the same
-    array if none is off.
-
-    Weights `w = m / (m + 3 sd)` of the fitted cells m follow the noise, because m follows the measurements y. By
-    Stein's lemma the expectation of `sum w (m - y) + sd^2 sum w'(m) dm/dy` is that of the weighted error, and with a
-    prior of scale s a cell follows `dm/dy = (m s)^2 / ((m s)^2 + sd^2)` of its measurement. Noise is `perturbed` times
-    as large for a replicate.
+    """The parameters with the heavy cells of every set as they were measured, as far as noise tells: first their sum,
+    then each by itself. The same array if none is off. Noise is `perturbed` times as large for a replicate.
     """
-    measured, flat = problem.measured_sets, point
-    sets = maximal_sets(list(measured))
-    for _ in range(ROUNDS):
-        before = flat
-        for names in sets:
-            values, sd = consistent.marginal(names)
-            tilt = _tilt(problem, names, flat, values, sd * perturbed)
-            if tilt is not None:
-                flat = flat.copy()
-                problem.rescale(names, flat, lambda cells, tilt=tilt: tilt * (cells.sum() / (tilt * cells).sum()))
-        if flat is before:
-            break
+    sets, flat = maximal_sets(list(problem.measured_sets)), point
+    for multiples in (_of_sum, _of_each):
+        for _ in range(ROUNDS):
+            before = flat
+            for names in sets:
+                values, sd = consistent.marginal(names)
+                ratio = multiples(_Cells.of(problem, names, flat, values, sd * perturbed))
+                if ratio is not None:
+                    flat = flat.copy()
+                    problem.rescale(names, flat, lambda m, ratio=ratio: ratio * (m.sum() / (ratio * m).sum()))
+            if flat is before:
+                break
     return flat
 
 
-def _tilt(
-    problem: FitProblem, names: tuple[str, ...], flat: np.ndarray, values: np.ndarray, sd: float
-) -> np.ndarray | None:
-    """What cells are multiplied by, up to a factor of all, to leave the sum of the heavy ones one deviation off; None
-    if noise explains their distance, or if no multiple reaches the sum.
+def followed(problem: FitProblem, point: np.ndarray) -> float:
+    """How many of the measured numbers the fit follows at a point, by the cells that it has there."""
+    marginals, total = problem.held_marginals(point), 0.0
+    for names, term in problem.measured_sets.items():
+        cells = marginals[problem.place(names)]
+        total += float(_follows(cells, term.scale, term.sd).sum()) * freedom(term.values) / term.values.size
+    return total
+
+
+def _follows(cells: np.ndarray, scale: float, sd: float) -> np.ndarray:
+    signal = np.square(cells * scale)
+    return signal / (signal + sd * sd)
+
+
+def _of_sum(cells: _Cells) -> np.ndarray | None:
+    """What cells are multiplied by, up to a factor of all, to leave the sum of the heavy ones where it is expected;
+    None if noise explains its distance, or if no multiple brings it nearer.
+
+    By Stein's lemma the expectation of `sum w (m - y) + sd^2 sum w'(m) dm/dy`, of weights w, fitted cells m and
+    measurements y, is that of the weighted error. What heavy and light cells hold together is known. The sum has
+    therefore a limit, where all others are empty, and what was measured may lie beyond it. What is left to the limit is
+    not negative: it is expected to be the mean of a normal law around the measured one, cut off at zero.
     """
     from scipy.optimize import brentq
 
-    place = problem.place(names)
-    cells = problem.held_marginals(flat)[place]
-    assert isinstance(problem.engine, Rescaling)
-    aim = problem.engine.held(place, values)
-    weights = cells / (cells + HEAVY * sd)
-    signal = np.square(cells * problem.measured_sets[names].scale)
-    followed = HEAVY * sd / np.square(cells + HEAVY * sd) * signal / (signal + sd * sd)
-    excess = float((weights * (cells - aim)).sum()) + sd * sd * float(followed.sum())
+    fitted, aim, sd, weights, follows = cells
+    slopes = HEAVY * sd / np.square(fitted + HEAVY * sd) * follows
+    excess = float((weights * (fitted - aim)).sum()) + sd * sd * float(slopes.sum())
     noise = sd * sqrt(float(np.square(weights).sum()))
     if abs(excess) <= EXPLAINED * noise:
         return None
-    wanted = float((weights * cells).sum()) - np.sign(excess) * (abs(excess) - noise)
+    toward = -float(np.sign(excess))
 
-    def missed(reach: float) -> float:
-        moved = cells * np.exp(reach * (weights - 1))
-        return float((weights * moved).sum() / moved.sum()) - wanted
+    def held(reach: float) -> float:
+        moved = fitted * np.exp(reach * toward * (weights - 1))
+        return float((weights * moved).sum() / moved.sum())
 
-    low, high = (-LARGEST, 0.0) if excess > 0 else (0.0, LARGEST)
-    if missed(low) * missed(high) > 0:
+    limit = held(LARGEST)
+    left = _mean_above_zero(toward * (limit - held(0.0)) - abs(excess), noise)
+    wanted = limit - toward * left
+    if toward * (wanted - held(0.0)) <= 0:
         return None
-    return np.exp(float(brentq(missed, low, high)) * (weights - 1))  # pyright: ignore[reportArgumentType]
+    reach = brentq(lambda reach: held(reach) - wanted, 0.0, LARGEST)
+    return np.exp(float(reach) * toward * (weights - 1))  # pyright: ignore[reportArgumentType]
+
+
+def _mean_above_zero(mean: float, sd: float) -> float:
+    """Of a normal law that is cut off at zero."""
+    from scipy.special import log_ndtr
+
+    away = mean / sd
+    return mean + sd * exp(-away * away / 2 - log(2 * pi) / 2 - float(log_ndtr(away)))
+
+
+def _of_each(cells: _Cells) -> np.ndarray | None:
+    """What cells are multiplied by to bring the heavy ones to where they were measured, their sum as it is; None if
+    noise explains their distances.
+
+    A fitted cell that follows a share f of its measurement is expected to lie `sd (1 - f)^(1/2)` from it. Of c cells
+    of weight one the sum of squared distances then varies by the root of 2 c.
+    """
+    fitted, aim, sd, weights, follows = cells
+    squares = np.square(weights)
+    excess = float((squares * (np.square((aim - fitted) / sd) - (1 - follows))).sum())
+    if excess <= EXPLAINED * sqrt(2 * float(np.square(squares).sum())):
+        return None
+    pull = weights * follows
+    step = pull * (aim - fitted)
+    step -= pull * (step.sum() / pull.sum())
+    lost = np.divide(step, fitted, out=np.zeros_like(fitted), where=fitted > 0)
+    return 1 + np.maximum(lost, -MOST_LOST)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reticent.hypotheses.base import FitReport, Measurement
-from reticent.hypotheses.fitting.calibration import calibrated
+from reticent.hypotheses.fitting.calibration import calibrated, followed
 from reticent.hypotheses.fitting.consistent import Consistent, is_laplace
 from reticent.hypotheses.fitting.proportional import NEAR, NEARER, proportional_start, within_noise
 from reticent.hypotheses.fitting.quasi_newton import DescentResult, Objective, Pairs, descend
@@ -63,6 +63,12 @@ def largest_noise(cells: int, *, laplace: bool) -> float:
     return log(max(cells, 2)) / sqrt(2) if laplace else sqrt(2 * log(max(cells, 2)))
 
 
+TOLERATED = 1.2
+"""Of the largest error that plain noise is expected to have: as much more as plans allow (`releases/allocation.py`). Of
+N independent normal cells noise leaves one further off with a probability of at most `N^-0.44`; of Laplace's, `N^-0.2`.
+"""
+
+
 @dataclass(frozen=True, eq=False)
 class Compared:
     """A fit held against plain least squares on the same measurements."""
@@ -80,25 +86,37 @@ class Compared:
         """The fit, with no cell so far from what was measured that plain noise would be expected to be nearer.
 
         Of N cells noise has an error of about `largest_noise(N)` standard deviations. A cell of a fit that is further
-        from its measurement than that, less one for the measurement's own noise, has a larger one.
+        from its measurement than that, less one for the measurement's own noise, may have a larger one. Where nothing
+        but noise is seen, the furthest cells are about so far off. So only cells beyond `TOLERATED` times that largest
+        error are moved.
         """
         reached.note_contradiction(self._contradiction)
         found = self._descend(reached, point, warm=warm)
-        reach = max(largest_noise(self.problem.cells, laplace=self.laplace) - 1, 1.0)
-        within = within_noise(self.problem, self.consistent, found, reach, sqrt(self.variances))
-        moved = self._calibrated(reached, reached.move(self.problem, found, within), reach)
+        moved = self._calibrated(reached, reached.move(self.problem, found, self._within(found)))
         return reached.finish(self.problem, moved)
 
-    def _calibrated(self, reached: Reached, point: np.ndarray, reach: float) -> np.ndarray:
-        """The point with the sums of heavy cells as measured, if Stein's estimate of the error falls by more than noise
-        moves it: a distance of `rank` normal numbers has the variance `2 rank`.
+    def _within(self, point: np.ndarray) -> np.ndarray:
+        largest = largest_noise(self.problem.cells, laplace=self.laplace)
+        reach, perturbed = max(largest - 1, 1.0), sqrt(self.variances)
+        tolerated = TOLERATED * max(largest / reach, 1.0)
+        return within_noise(self.problem, self.consistent, point, reach, perturbed, tolerated=tolerated)
+
+    def _calibrated(self, reached: Reached, point: np.ndarray) -> np.ndarray:
+        """The point with heavy cells as measured, if Stein's estimate of the error falls by more than noise moves it:
+        the difference of the squared distances of two points from what was measured varies by twice their own distance.
         """
-        tilted = calibrated(self.problem, self.consistent, point, sqrt(self.variances))
-        gained = self.problem.distance(point) - self.problem.distance(tilted)
-        if gained <= self.variances * sqrt(2 * self._rank):
+        moved = calibrated(self.problem, self.consistent, point, sqrt(self.variances))
+        if moved is point:
             return point
-        within = within_noise(self.problem, self.consistent, tilted, reach, sqrt(self.variances))
-        return reached.move(self.problem, point, within)
+        away = self.problem.statistics(moved) - self.problem.statistics(point)
+        noise = 2 * sqrt(self.variances * float((self.problem.measured_precision * away) @ away))
+        gained = self.problem.distance(point) - self.problem.distance(moved)
+        gained += 2 * self.variances * (followed(self.problem, point) - followed(self.problem, moved))
+        if gained <= noise:
+            return point
+        found = reached.move(self.problem, point, self._within(moved))
+        # Bounds of single cells that contradict the sums may have taken a cell further off.
+        return reached.move(self.problem, point, moved) if found is point else found
 
     def _descend(self, reached: Reached, point: np.ndarray, *, warm: bool) -> np.ndarray:
         """The fit, or the start near the measurements where the fit is expected to be worse: its prior was wrong.

@@ -100,13 +100,20 @@ def proportional_start(problem: FitProblem, consistent: Consistent, point: np.nd
 
 
 def within_noise(
-    problem: FitProblem, consistent: Consistent, point: np.ndarray, reach: float, perturbed: float = 1.0
+    problem: FitProblem,
+    consistent: Consistent,
+    point: np.ndarray,
+    reach: float,
+    perturbed: float = 1.0,
+    *,
+    tolerated: float = 1.0,
 ) -> np.ndarray:
     """The parameters with no measured cell further from what was measured than noise and prior may leave it.
 
     A parameter of scale s lets a cell q have the variance `v = (q s)^2` beforehand. Its best estimate then lies
-    `sd (1 - v / (v + sd^2))^(1/2)` from a measurement of noise sd, as a root mean square; it may lie `reach` times as
-    far. No cell is held closer than the truth itself may be expected. Each set with a cell beyond that takes a step of
+    `sd (1 - v / (v + sd^2))^(1/2)` from a measurement of noise sd, as a root mean square. A cell that lies more than
+    `tolerated` times `reach` times as far is brought to `reach` times as far; the others stay between. No cell is held
+    closer than the truth itself may be expected. Each set with a cell beyond that takes a step of
     proportional fitting, which leaves its other cells in proportion; the sets inside others come last, because a fit
     may gain more from the noise of thousands of cells than it loses on the few sums that it moves with them. Cells
     without records stay empty. All these distances are `perturbed` times as large for a replicate, whose values are
@@ -114,7 +121,8 @@ def within_noise(
     """
     measured = problem.measured_sets
     sets = dict.fromkeys([*maximal_sets(list(measured)), *measured])
-    aims = [_Bounded(problem, n, *consistent.marginal(n), measured[n].scale, reach, perturbed) for n in sets]
+    bounds = reach, tolerated * reach, perturbed
+    aims = [_Bounded(problem, n, *consistent.marginal(n), measured[n].scale, bounds) for n in sets]
     flat = point
     for _ in range(MOST_MOVES):
         marginals = problem.held_marginals(flat)
@@ -153,20 +161,20 @@ class _Bounded:
         values: np.ndarray,
         sd: float,
         scale: float,
-        reach: float,
-        perturbed: float,
+        bounds: tuple[float, float, float],
     ) -> None:
         assert isinstance(problem.engine, Rescaling)
         self.place, self.names = problem.place(names), names
-        self._sd, self._scale, self._reach, self._perturbed = sd, scale, reach, perturbed
+        self._sd, self._scale = sd, scale
+        self._reach, self._tolerated, self._perturbed = bounds
         self._values = problem.engine.held(self.place, values)
         others = values.copy()
         others.reshape(-1)[problem.engine.held(self.place, np.arange(values.size).reshape(values.shape))] = 0.0
-        self._missing = bool((np.abs(others) > REACHED * self._most(np.zeros(()))).any())
+        self._missing = bool((np.abs(others) > REACHED * self._most(np.zeros(()), self._tolerated)).any())
         """Whether a cell is too far off that no record has."""
 
     def is_beyond(self, cells: np.ndarray) -> bool:
-        return self._missing or bool((np.abs(cells - self._values) > REACHED * self._most(cells)).any())
+        return self._missing or bool(self._far(cells).any())
 
     def ratio(self, cells: np.ndarray) -> np.ndarray:
         """What brings every cell to within its bounds, the others in proportion: the sum stays one.
@@ -174,7 +182,7 @@ class _Bounded:
         That is the nearest table within the bounds in relative entropy.
         """
         share = cells / cells.sum()
-        most = self._most(share)
+        most = self._most(share, np.where(self._far(cells), self._reach, self._tolerated))
         low, high = np.maximum(self._values - most, 0.0), np.maximum(self._values + most, TINY)
         factor = 1.0
         for _ in range(FACTORS):
@@ -189,9 +197,12 @@ class _Bounded:
         quotient = np.minimum(moved, MOST_MOVED) / np.maximum(share, TINY)
         return np.where((share > 0) & (moved > 0), quotient, 1.0)
 
-    def _most(self, cells: np.ndarray) -> np.ndarray:
+    def _far(self, cells: np.ndarray) -> np.ndarray:
+        return np.abs(cells - self._values) > REACHED * self._most(cells, self._tolerated)
+
+    def _most(self, cells: np.ndarray, reach: np.ndarray | float) -> np.ndarray:
         prior = np.sqrt(1 + np.square(cells * (self._scale / self._sd)))
-        return self._perturbed * self._sd * np.maximum(self._reach / prior, TRUE)
+        return self._perturbed * self._sd * np.maximum(reach / prior, TRUE)
 
 
 class _Aim:
