@@ -8,6 +8,7 @@ the sums that tie them to each other are as far off.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import exp, log, pi, sqrt
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -19,7 +20,7 @@ from reticent.hypotheses.fitting.proportional import Rescaling
 if TYPE_CHECKING:
     from reticent.hypotheses.fitting.loglinear import FitProblem
 
-__all__ = ["calibrated", "followed"]
+__all__ = ["cells_calibrated", "followed", "sums_calibrated"]
 
 Set = tuple[str, ...]
 
@@ -56,23 +57,47 @@ class _Cells(NamedTuple):
         return cls(fitted, aim, sd, fitted / (fitted + HEAVY * sd), follows)
 
 
-def calibrated(problem: FitProblem, consistent: Consistent, point: np.ndarray, perturbed: float = 1.0) -> np.ndarray:
-    """The parameters with the heavy cells of every set as they were measured, as far as noise tells: first their sum,
-    then each by itself. The same array if none is off. Noise is `perturbed` times as large for a replicate.
+class Moved(NamedTuple):
+    """Parameters, and the freedom that they gained: how many measured numbers they follow beyond those that the fit
+    follows at the same cells.
     """
-    sets, flat = maximal_sets(list(problem.measured_sets)), point
-    for multiples in (_of_sum, _of_each):
-        for _ in range(ROUNDS):
-            before = flat
-            for names in sets:
-                values, sd = consistent.marginal(names)
-                ratio = multiples(_Cells.of(problem, names, flat, values, sd * perturbed))
-                if ratio is not None:
-                    flat = flat.copy()
-                    problem.rescale(names, flat, lambda m, ratio=ratio: ratio * (m.sum() / (ratio * m).sum()))
-            if flat is before:
-                break
-    return flat
+
+    point: np.ndarray
+    freedom: float
+
+
+def sums_calibrated(problem: FitProblem, consistent: Consistent, point: np.ndarray, perturbed: float = 1.0) -> Moved:
+    """The sum of the heavy cells of every set as it was measured, as far as noise tells; the same array if none is off.
+    Noise is `perturbed` times as large for a replicate.
+    """
+    return _calibrated(problem, consistent, point, perturbed, _of_sum)
+
+
+def cells_calibrated(problem: FitProblem, consistent: Consistent, point: np.ndarray, perturbed: float = 1.0) -> Moved:
+    """Likewise the heavy cells one by one, their sum as it is."""
+    return _calibrated(problem, consistent, point, perturbed, _of_each)
+
+
+def _calibrated(
+    problem: FitProblem,
+    consistent: Consistent,
+    point: np.ndarray,
+    perturbed: float,
+    multiples: Callable[[_Cells], tuple[np.ndarray, float] | None],
+) -> Moved:
+    flat, freedom = point, 0.0
+    for _ in range(ROUNDS):
+        before = flat
+        for names in maximal_sets(list(problem.measured_sets)):
+            values, sd = consistent.marginal(names)
+            found = multiples(_Cells.of(problem, names, flat, values, sd * perturbed))
+            if found is not None:
+                ratio, gained = found
+                flat, freedom = flat.copy(), freedom + gained
+                problem.rescale(names, flat, lambda m, ratio=ratio: ratio * (m.sum() / (ratio * m).sum()))
+        if flat is before:
+            break
+    return Moved(flat, freedom)
 
 
 def followed(problem: FitProblem, point: np.ndarray) -> float:
@@ -89,9 +114,9 @@ def _follows(cells: np.ndarray, scale: float, sd: float) -> np.ndarray:
     return signal / (signal + sd * sd)
 
 
-def _of_sum(cells: _Cells) -> np.ndarray | None:
-    """What cells are multiplied by, up to a factor of all, to leave the sum of the heavy ones where it is expected;
-    None if noise explains its distance, or if no multiple brings it nearer.
+def _of_sum(cells: _Cells) -> tuple[np.ndarray, float] | None:
+    """What cells are multiplied by, up to a factor of all, to leave the sum of the heavy ones where it is expected, and
+    the one number that this follows; None if noise explains its distance, or if no multiple brings it nearer.
 
     By Stein's lemma the expectation of `sum w (m - y) + sd^2 sum w'(m) dm/dy`, of weights w, fitted cells m and
     measurements y, is that of the weighted error. What heavy and light cells hold together is known. The sum has
@@ -118,7 +143,7 @@ def _of_sum(cells: _Cells) -> np.ndarray | None:
     if toward * (wanted - held(0.0)) <= 0:
         return None
     reach = brentq(lambda reach: held(reach) - wanted, 0.0, LARGEST)
-    return np.exp(float(reach) * toward * (weights - 1))  # pyright: ignore[reportArgumentType]
+    return np.exp(float(reach) * toward * (weights - 1)), 1.0  # pyright: ignore[reportArgumentType]
 
 
 def _mean_above_zero(mean: float, sd: float) -> float:
@@ -129,12 +154,13 @@ def _mean_above_zero(mean: float, sd: float) -> float:
     return mean + sd * exp(-away * away / 2 - log(2 * pi) / 2 - float(log_ndtr(away)))
 
 
-def _of_each(cells: _Cells) -> np.ndarray | None:
-    """What cells are multiplied by to bring the heavy ones to where they were measured, their sum as it is; None if
-    noise explains their distances.
+def _of_each(cells: _Cells) -> tuple[np.ndarray, float] | None:
+    """What cells are multiplied by to bring the heavy ones to where they were measured, their sum as it is, and the
+    numbers that this follows; None if noise explains their distances.
 
     A fitted cell that follows a share f of its measurement is expected to lie `sd (1 - f)^(1/2)` from it. Of c cells
-    of weight one the sum of squared distances then varies by the root of 2 c.
+    of weight one the sum of squared distances then varies by the root of 2 c. A cell m that is moved to `m + a (y - m)`
+    follows `a (1 - f)` more of y.
     """
     fitted, aim, sd, weights, follows = cells
     squares = np.square(weights)
@@ -145,4 +171,4 @@ def _of_each(cells: _Cells) -> np.ndarray | None:
     step = pull * (aim - fitted)
     step -= pull * (step.sum() / pull.sum())
     lost = np.divide(step, fitted, out=np.zeros_like(fitted), where=fitted > 0)
-    return 1 + np.maximum(lost, -MOST_LOST)
+    return 1 + np.maximum(lost, -MOST_LOST), float((pull * (1 - follows)).sum())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reticent.hypotheses.base import FitReport, Measurement
-from reticent.hypotheses.fitting.calibration import calibrated, followed
+from reticent.hypotheses.fitting.calibration import cells_calibrated, followed, sums_calibrated
 from reticent.hypotheses.fitting.consistent import Consistent, is_laplace
 from reticent.hypotheses.fitting.proportional import NEAR, NEARER, proportional_start, within_noise
 from reticent.hypotheses.fitting.quasi_newton import DescentResult, Objective, Pairs, descend
@@ -102,21 +102,23 @@ class Compared:
         return within_noise(self.problem, self.consistent, point, reach, perturbed, tolerated=tolerated)
 
     def _calibrated(self, reached: Reached, point: np.ndarray) -> np.ndarray:
-        """The point with heavy cells as measured, if Stein's estimate of the error falls by more than noise moves it:
-        the difference of the squared distances of two points from what was measured varies by twice their own distance.
+        """The point with heavy cells as measured, first their sums, then each by itself, as long as Stein's estimate of
+        the error falls by more than noise moves it: the difference of the squared distances of two points from what was
+        measured varies by twice their own distance.
         """
-        moved = calibrated(self.problem, self.consistent, point, sqrt(self.variances))
-        if moved is point:
-            return point
-        away = self.problem.statistics(moved) - self.problem.statistics(point)
-        noise = 2 * sqrt(self.variances * float((self.problem.measured_precision * away) @ away))
-        gained = self.problem.distance(point) - self.problem.distance(moved)
-        gained += 2 * self.variances * (followed(self.problem, point) - followed(self.problem, moved))
-        if gained <= noise:
-            return point
-        found = reached.move(self.problem, point, self._within(moved))
-        # Bounds of single cells that contradict the sums may have taken a cell further off.
-        return reached.move(self.problem, point, moved) if found is point else found
+        for calibrated in (sums_calibrated, cells_calibrated):
+            moved, freedom = calibrated(self.problem, self.consistent, point, sqrt(self.variances))
+            if moved is point:
+                continue
+            away = self.problem.statistics(moved) - self.problem.statistics(point)
+            noise = 2 * sqrt(self.variances * float((self.problem.measured_precision * away) @ away))
+            followed_more = followed(self.problem, moved) - followed(self.problem, point) + freedom
+            gained = self.problem.distance(point) - self.problem.distance(moved) - 2 * self.variances * followed_more
+            if gained > noise:
+                found = reached.move(self.problem, point, self._within(moved))
+                # Bounds of single cells that contradict the sums may have taken a cell further off.
+                point = reached.move(self.problem, point, moved) if found is point else found
+        return point
 
     def _descend(self, reached: Reached, point: np.ndarray, *, warm: bool) -> np.ndarray:
         """The fit, or the start near the measurements where the fit is expected to be worse: its prior was wrong.
