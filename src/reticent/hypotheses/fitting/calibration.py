@@ -32,6 +32,9 @@ ROUNDS = 3
 """Over the sets, which move each other."""
 LARGEST = 30.0
 """Of the logarithm by which heavy and light cells are moved apart."""
+FAR_BELOW = -1e3
+"""Standard deviations below zero from which the mean above zero is `sd / distance`, with a relative error below 1e-5;
+the difference of nearly equal numbers would tell less."""
 MOST_LOST = 0.5
 """Of a cell that is moved by itself: no cell is emptied by a step."""
 
@@ -142,15 +145,18 @@ def _of_sum(cells: _Cells) -> tuple[np.ndarray, float] | None:
     wanted = limit - toward * left
     if toward * (wanted - held(0.0)) <= 0:
         return None
-    reach = brentq(lambda reach: held(reach) - wanted, 0.0, LARGEST)
+    # Rounding leaves no room between a far limit and what is wanted.
+    reach = LARGEST if toward * (limit - wanted) <= 0 else brentq(lambda reach: held(reach) - wanted, 0.0, LARGEST)
     return np.exp(float(reach) * toward * (weights - 1)), 1.0  # pyright: ignore[reportArgumentType]
 
 
 def _mean_above_zero(mean: float, sd: float) -> float:
-    """Of a normal law that is cut off at zero."""
+    """Of a normal law that is cut off at zero; far below zero what is left is nearly exponential."""
     from scipy.special import log_ndtr
 
     away = mean / sd
+    if away < FAR_BELOW:
+        return sd / -away
     return mean + sd * exp(-away * away / 2 - log(2 * pi) / 2 - float(log_ndtr(away)))
 
 
