@@ -37,9 +37,10 @@ def errors(table: ResultTable) -> list[float]:
     return [error for row in table.errors for error in row if error is not None]
 
 
-def announced() -> rt.Session:
+def announced(warm_start: float | None = None) -> rt.Session:
     """A session that sells each question by itself, so that nearly all of the failure probability is its purchases'."""
-    return rt.Session.open(None, people(), rt.Budget(epsilon=1, delta=1e-6), error=0.01, queries=100)
+    budget = rt.Budget(epsilon=1, delta=1e-6)
+    return rt.Session.open(None, people(), budget, warm_start=warm_start, error=0.01, queries=100)
 
 
 @pytest.mark.parametrize("deviations", [-1.5, 1.5])
@@ -59,7 +60,7 @@ def test_groups_that_were_bought_are_cut_by_what_else_is_certified(
     monkeypatch: pytest.MonkeyPatch, deviations: float
 ) -> None:
     statement = "SELECT g, COUNT(*) FROM t GROUP BY g"
-    with announced() as session:
+    with announced(warm_start=0.5) as session:
         before = session.ask(statement)
         strayed(monkeypatch, deviations)
         bought, again = session.ask(statement, error=60), session.ask(statement)
@@ -71,7 +72,7 @@ def test_groups_that_were_bought_are_cut_by_what_else_is_certified(
 
 def test_what_is_read_of_a_purchase_and_of_all_else_is_nowhere_wider_than_either() -> None:
     query = rt.marginal("g")
-    with announced() as session:
+    with announced(warm_start=0.5) as session:
         before, bought = session.ask(query), session.ask(query, error=0.035)
         again = session.ask(query)
     assert bought.price > 0 == again.price
