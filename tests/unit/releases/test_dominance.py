@@ -169,8 +169,10 @@ def test_a_table_of_tiny_weight_is_measured(kind: str) -> None:
     budget = rt.Budget(epsilon=20, delta=None if kind == "pure" else 1e-9)
     release = rt.release(table, workload, budget)
     found = release.hypothesis.marginals(pairs)
-    for held in found[:2]:  # copies: a code of one column tells that of the other
-        assert held == pytest.approx(np.diag(held.sum(axis=0)), abs=0.05)
+    # Copies: a code of one column tells that of the other. An estimate from the columns is off by 0.19 in every cell of
+    # the diagonal; Laplace noise of standard deviation 0.011 exceeds 0.1 in one of 16 cells once in 40,000 runs.
+    for held in found[:2]:
+        assert held == pytest.approx(np.diag(held.sum(axis=0)), abs=0.1)
     if kind != "pure":
         assert noise_of(release, pairs[0]) < OVER_PLAIN * plain_noise(budget, 1)
 
