@@ -170,7 +170,7 @@ def test_a_table_of_tiny_weight_is_measured(kind: str) -> None:
     release = rt.release(table, workload, budget)
     found = release.hypothesis.marginals(pairs)
     # Copies: a code of one column tells that of the other. An estimate from the columns is off by 0.19 in every cell of
-    # the diagonal; Laplace noise of standard deviation 0.011 exceeds 0.1 in one of 16 cells once in 40,000 runs.
+    # the diagonal; Laplace noise of standard deviation 0.011 exceeds 0.1 in one of 16 cells once in 30,000 runs.
     for held in found[:2]:
         assert held == pytest.approx(np.diag(held.sum(axis=0)), abs=0.1)
     if kind != "pure":
