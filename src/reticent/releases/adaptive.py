@@ -87,11 +87,6 @@ FORMER_FAINT = 0.05
 """The scale below which earlier versions left a pair out of their fits."""
 FORMER_FIT = {"method": "staged"}
 """The fit of runs whose audit began before hypotheses were stored; the audit refers to this fit only."""
-OTHER_PROCESSOR = (
-    "the audit of {kinds} was paid for by version 0.1 on a processor with other floating-point instructions;"
-    " its reading does not apply to the distribution fitted here"
-)
-TOO_FEW = "too few records for this budget"
 FIRST_STEPS = ("round 1", "histogram", "all", "first")
 """Names under which runs began before ranges were measured in levels."""
 OWN_NOISE = "noise of the queries' own measurements"
@@ -105,10 +100,9 @@ class Adaptive:
     """The default algorithm of `rt.release`.
 
     A share `audit_share` of the budget certifies the workload at the end; the rest is spent on measurements, and all of
-    it if the table has too few records for any certificate. A universe
-    of up to `histogram_cells` cells may be measured as one histogram, which takes a second or two at this size. A
-    universe of up to `dense_cells` cells is held as one tensor. For larger universes a junction tree of up to
-    `model_cells` cells proposes `support` weighted records.
+    it if the table has too few records for any certificate. A universe of up to `histogram_cells` cells may be measured
+    as one histogram, which takes a second or two at this size. A universe of up to `dense_cells` cells is held as one
+    tensor. For larger universes a junction tree of up to `model_cells` cells proposes `support` weighted records.
 
     Args:
         audit_share: The share of the budget for the certificate, from 0 to 0.5.
@@ -261,10 +255,8 @@ class Adaptive:
                     audit = self._guarantee(curator, collection, workload, hypothesis, bool(targets), key)
                     hypothesis, guarantees = audit[0], (*guarantees, *audit[1])
             if targets or not collection.singles:
-                certificates, lost = checks.pay(collection, hypothesis, fitted_formerly=fitted_formerly)
-                if lost or not certificates:
-                    why = OTHER_PROCESSOR.format(kinds=" and ".join(lost)) if lost else TOO_FEW
-                    notes |= {"uncertified": why}
+                certificates, why = checks.pay(collection, hypothesis, fitted_formerly=fitted_formerly)
+                notes |= {"uncertified": why} if why else {}
         count, error = collection.records
         done = "done" if notes.get("converged", True) else f"done; fit {notes['fit']}"
         report(Progress(STEPS, STEPS, done, collection.spent_share))

@@ -29,6 +29,11 @@ Set = tuple[str, ...]
 
 AUDITS = 2
 """Audits of every cell and of every range; each costs at least one unit."""
+OTHER_PROCESSOR = (
+    "the audit of {kinds} was paid for by version 0.1 on a processor with other floating-point instructions;"
+    " its reading does not apply to the distribution fitted here"
+)
+TOO_FEW = "too few records for this budget"
 
 
 @dataclass(frozen=True)
@@ -72,11 +77,11 @@ class TableAudits:
 
     def pay(
         self, collection: Collection, hypothesis: Hypothesis, *, fitted_formerly: bool
-    ) -> tuple[tuple[Certificate, ...], list[Kind]]:
+    ) -> tuple[tuple[Certificate, ...], str | None]:
         """Spend all that is left on the audits, unless they can certify nothing.
 
-        Returns the certificates, and the kinds that version 0.1 audited for a distribution that this processor cannot
-        refit bit for bit: that reading says nothing about the new fit.
+        Returns the certificates, and why one is missing. A reading of version 0.1 for a distribution that this
+        processor cannot refit bit for bit says nothing about the new fit.
         """
         kinds = list(self.audited)[: max(0, collection.left)]
         records, error = collection.records
@@ -111,7 +116,14 @@ class TableAudits:
                 lost.append(kind)
                 continue
             certificates.append(certificate)
-        return tuple(certificates), lost
+        if lost:
+            return tuple(certificates), OTHER_PROCESSOR.format(kinds=" and ".join(lost))
+        return tuple(certificates), None if certificates or self._crashed(collection) else TOO_FEW
+
+    def _crashed(self, collection: Collection) -> bool:
+        """Whether crashes lost units of the run or of an audit, so that audits may be missing for this reason."""
+        keys = (f"{self.key}:{kind}" for kind in self.audited)
+        return not collection.steps.whole or any(self.curator.successor(key)[1] for key in keys)
 
     def _begun(self, kind: Kind) -> bool:
         return self.curator.begun(self.curator.successor(f"{self.key}:{kind}")[0]) is not None

@@ -183,7 +183,7 @@ def _audit(state: State, plan: AuditPlan, request: Request) -> int:
         sets=(),  # it covers no class, only the questions it names
         snapshot=plan.snapshot.digest,
         reading=audit_reading(float(settled.values[0]), knowledge.records),
-        noise=plan.noise.describe(),
+        noise=settled.noises[0].describe(),
         # Guesses and discrete noise are off by up to one step each; values of fractional queries were rounded before.
         slack=2 / fine(1) / knowledge.records + VALUE_ROUNDING,
         records=knowledge.records,

@@ -135,7 +135,7 @@ class RiskAudits:
         """Pay for the audit, or read its result again."""
         state = self._state
         settled = state.curator.measure([audit.statistic], audit.noise, key=audit.key, analyst=self._request.analyst)
-        return excess_reading(state.journal, self._knowledge, audit.statistic, audit.noise, settled, audit.key)
+        return excess_reading(state.journal, self._knowledge, audit.statistic, settled.noises[0], settled, audit.key)
 
     def _statistic(
         self, losses: tuple[ConvexLoss, ...], thetas: tuple[np.ndarray, ...], scales: Sequence[float], hidden: float

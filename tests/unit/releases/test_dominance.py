@@ -167,12 +167,12 @@ def test_a_table_of_tiny_weight_is_measured(kind: str) -> None:
     pairs = [("c0", "c2"), ("c1", "c3"), ("c0", "c1")]
     workload = Workload([rt.marginal(*pair) for pair in pairs], weights=[1e6, 1, 1], domain=table.domain)
     budget = rt.Budget(epsilon=20, delta=None if kind == "pure" else 1e-9)
-    release = rt.release(table, workload, budget)
-    found = release.hypothesis.marginals(pairs)
-    # Copies: a code of one column tells that of the other. An estimate from the columns is off by 0.19 in every cell of
-    # the diagonal; Laplace noise of standard deviation 0.011 exceeds 0.1 in one of 16 cells once in 30,000 runs.
-    for held in found[:2]:
-        assert held == pytest.approx(np.diag(held.sum(axis=0)), abs=0.1)
+    releases = [rt.release(table, workload, budget) for _ in range(4)]
+    release = releases[0]
+    # Copies: a code of one column tells that of the other. Means, because Laplace noise of standard deviation 0.011
+    # exceeds 0.05 in one of 16 cells once in a hundred runs; an estimate from the columns is off by 0.19.
+    for held in np.mean([one.hypothesis.marginals(pairs[:2]) for one in releases], axis=0):
+        assert held == pytest.approx(np.diag(held.sum(axis=0)), abs=0.05)
     if kind != "pure":
         assert noise_of(release, pairs[0]) < OVER_PLAIN * plain_noise(budget, 1)
 
