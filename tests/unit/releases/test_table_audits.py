@@ -11,8 +11,11 @@ import pytest
 
 import reticent as rt
 from reticent.errors import LedgerError
+from reticent.hypotheses.dense.dense import DenseHypothesis
 from reticent.kernel.curator import Curator
 from reticent.knowledge.certificates import certifies
+from reticent.releases.budgeting import Collection
+from reticent.releases.table_audits import TableAudits
 
 DOMAIN = rt.Domain(a=4, b=3, c=2)
 TINY = rt.Budget(rho=1e-5)
@@ -88,3 +91,16 @@ def test_a_run_that_died_before_its_last_round_ends_as_it_would_have(
     assert not found.certificates
     assert found.facts["spent"] >= 0.96 * TINY.limit
     assert released(neighbours, ledger=path).to_bytes() == found.to_bytes()
+
+
+def test_too_few_records_are_no_reason_where_crashes_took_the_units() -> None:
+    rows, budget = table("replace-one"), rt.Budget(rho=1)
+    curator = Curator(rows, rt.Ledger.memory(budget, rows.identity))
+    hypothesis = DenseHypothesis(DOMAIN)
+    audits = TableAudits.of(curator, [("a", "b")], 100, confidence=0.95, key="run")
+    lost = Collection(curator, 100, "run")
+    lost.steps.left = 0
+    assert audits.pay(lost, hypothesis, fitted_formerly=False) == ((), None)
+    spent = Collection(curator, 100, "run")
+    spent.steps.paid(100)
+    assert audits.pay(spent, hypothesis, fitted_formerly=False) == ((), "too few records for this budget")
